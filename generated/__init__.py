@@ -1,0 +1,1 @@
+"""The contract as plain Python tables, written by tools.compile. Never edited by hand."""

@@ -1,0 +1,145 @@
+"""One look at the app, and one tap: the two moves that `navigate` and `trigger` are made of.
+
+Rules of this file: a look checks whose window it is and whether a wall is up before anything else reads it; a tap
+needs a target in a dump no older than the profile allows, a pixel of it that is visible and uncovered, a dump in
+the phone's present space (fault F45), and a screen that has changed since the same control was last tapped (fault
+F34). The adapter checks identity and focus itself, in one call directly before the event. No tap is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from hibor.clock import Clock
+from hibor.device.errors import DeviceError
+from hibor.device.profile_types import MAX_DISMISSALS, Profile
+from hibor.device.protocol import Device, Screen, TapResult
+from hibor.device.reading import read_dialog
+from hibor.device.uitree import UiNode, UiTree
+from hibor.device.windows import require_app, require_no_wall
+
+
+class Looker:
+    """Dumps, checks and taps on behalf of one profile; remembers the last tree for whoever keeps evidence."""
+
+    def __init__(self, device: Device, profile: Profile, clock: Clock) -> None:
+        self.device = device
+        self.profile = profile
+        self.clock = clock
+        self.last_tree: UiTree | None = None
+        self.dismissed = 0
+        self._screen: Screen | None = None
+        self._offset: timedelta | None = None
+        self._zone_now: datetime | None = None
+        self._tapped: set[tuple[str, int]] = set()
+
+    def phone_now(self) -> datetime:
+        """The phone's clock, aware; read once and then carried on by our own clock (`sync_clock` reads it anew)."""
+        if self._offset is None or self._zone_now is None:
+            self.sync_clock()
+        assert self._offset is not None and self._zone_now is not None
+        return (self.clock.now() + self._offset).astimezone(self._zone_now.tzinfo)
+
+    def sync_clock(self) -> None:
+        """Read the phone's clock and zone."""
+        self._zone_now = self.device.now()
+        self._offset = self._zone_now - self.clock.now()
+
+    def raw_look(self, screen_key: str = "") -> UiTree:
+        """A dump, whatever it shows."""
+        tree = self.device.dump(screen_key)
+        self.last_tree = tree
+        return tree
+
+    def look(self, screen_key: str = "") -> UiTree:
+        """A dump of the app, without walls; dialogs the profile may close are closed (at most 3 a run)."""
+        while True:
+            tree = self.raw_look(screen_key)
+            require_app(tree, self.profile)
+            dialog = read_dialog(tree, self.profile)
+            if dialog is None or dialog.name == "confirm" or dialog.dismiss is None:
+                require_no_wall(tree, self.profile)
+                return tree
+            if self.dismissed >= MAX_DISMISSALS:
+                raise DeviceError("dialog_open", f"the app keeps asking: {dialog.text[:80]}")
+            self.dismissed += 1
+            self.tap(tree, dialog.dismiss, f"dialogs.{dialog.name}")
+            self.clock.sleep(self.profile.pace.page_settle_s)
+
+    def age_s(self, tree: UiTree) -> float:
+        """Seconds since the dump was in our hands."""
+        return self.clock.monotonic_s() - tree.taken_s
+
+    def fresh(self, tree: UiTree) -> bool:
+        """Whether a target in this dump may still be tapped."""
+        return self.age_s(tree) <= self.profile.pace.max_dump_age_s
+
+    def changed(self) -> None:
+        """The page was proven to have changed: controls that look the same may be tapped again."""
+        self._tapped.clear()
+
+    def target(self, tree: UiTree, node: UiNode, name: str) -> tuple[int, int]:
+        """The pixel to tap. Raises `dump_stale` or `anchor_drift` where a tap would be blind."""
+        if not self.fresh(tree):
+            raise DeviceError("dump_stale", f"{name}: the dump is {self.age_s(tree):.1f} s old", command_sent=False)
+        self._require_space(tree, name)
+        if (tree.digest, node.order) in self._tapped:
+            raise DeviceError(
+                "dump_stale", f"{name}: the screen has not changed since it was tapped", command_sent=False
+            )
+        point = tree.tap_point(node)
+        if point is None or not node.enabled:
+            raise DeviceError("anchor_drift", f"{name} is hidden, covered or disabled", command_sent=False)
+        return point
+
+    def _require_space(self, tree: UiTree, name: str) -> None:
+        """The dump must lie in the screen's present space."""
+        if self._screen is None:
+            self._screen = self.device.screen()
+        width, height = self._screen.size_at(tree.rotation)
+        extent = tree.extent()
+        if extent.right > width or extent.bottom > height:
+            self._screen = self.device.screen()
+            width, height = self._screen.size_at(tree.rotation)
+            if extent.right > width or extent.bottom > height:
+                raise DeviceError(
+                    "dump_stale",
+                    f"{name}: the dump covers {extent.right}x{extent.bottom}, the screen {width}x{height}; "
+                    "rotation or resolution do not agree",
+                    command_sent=False,
+                )
+
+    def send_tap(self, tree: UiTree, node: UiNode, name: str) -> TapResult:
+        """One tap on a node, and what the phone said."""
+        x, y = self.target(tree, node, name)
+        self._tapped.add((tree.digest, node.order))
+        return self.device.tap(x, y, package=self.profile.app.package)
+
+    def tap(self, tree: UiTree, node: UiNode, name: str) -> None:
+        """One tap that must be accepted. Raises `input_blocked`."""
+        require_accepted(self.send_tap(tree, node, name))
+
+    def wait_for(self, wanted: Callable[[UiTree], bool], screen_key: str, what: str) -> UiTree:
+        """Look until `wanted` holds, at most `page_change_s`. Raises `cursor_lost` with what was waited for."""
+        pace = self.profile.pace
+        begun_s = self.clock.monotonic_s()
+        looks = 0
+        while True:
+            tree = self.look(screen_key)
+            looks += 1
+            if wanted(tree):
+                return tree
+            if looks >= 2 and self.clock.monotonic_s() - begun_s >= pace.page_change_s:
+                raise DeviceError("cursor_lost", f"{what} did not come within {pace.page_change_s:g} s")
+            self.clock.sleep(pace.poll_s)
+
+
+def require_accepted(result: TapResult) -> None:
+    """Raise `input_blocked` where the phone refused an input event."""
+    if not result.accepted:
+        raise DeviceError(
+            "input_blocked",
+            f"the phone refuses input from adb ({(result.refusal or '')[:120]}); allow it in the developer options",
+            command_sent=False,
+        )

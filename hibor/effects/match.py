@@ -1,0 +1,144 @@
+"""P03: which file on the phone is this report (ruling R14; design 5 "Trigger and cache match").
+
+Candidates are pulled through `candidate-<n>.tmp`, which is not evidence; after the identity is journalled nothing
+about *which* file is decided any more. A file that stands still but is no whole PDF gets a little patience; after
+that its own name may identify it, so that the checks of P05 can say what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from hibor.device.errors import DeviceError
+from hibor.device.protocol import RemoteFile
+from hibor.draft import CacheIdentity
+from hibor.failures import EffectFailure
+from hibor.package.match import Ambiguous, Candidate, Match, Wanted, judge, judge_by_name, same_state, settled
+from hibor.pdf import PdfReport, check_pdf
+
+if TYPE_CHECKING:
+    from hibor.item import ItemRun
+
+UNWHOLE_PATIENCE_S: Final = 20.0
+"""How long a file that stands still may be no whole PDF before its name alone identifies it, in seconds."""
+LATER_LOOK_S: Final = 30.0
+"""How long an uncertain trigger's one later look lasts, in seconds."""
+
+
+@attrs.define
+class Search:
+    """What one search has seen: looks at each path, and what was pulled in which state."""
+
+    looks: dict[str, list[tuple[float, RemoteFile | None]]] = attrs.field(factory=dict)
+    pulled: dict[str, tuple[RemoteFile, Candidate, PdfReport]] = attrs.field(factory=dict)
+
+
+def wanted_of(item: ItemRun) -> Wanted:
+    """What the file is looked for by."""
+    entry = item.job.entry
+    return Wanted(
+        title=entry.title,
+        institution=entry.institution,
+        date=entry.date,
+        stock_code=entry.stock_code,
+        stock_name=entry.stock_name,
+        page_count=entry.page_count_hint,
+    )
+
+
+def match(item: ItemRun) -> str:
+    """Poll the cache until this report's file stands still and is recognised; then `matched`."""
+    services, draft = item.services, item.draft
+    if draft.changes_seen > 1:
+        raise EffectFailure("remote_changed", "the file changed twice while it was pulled")
+    known = draft.identity
+    if known is not None and known.same_file(services.require_device().stat(known.path)):
+        return "matched"
+    limit_s = services.require_profile().cache.timeout_s
+    draft.identity = search(item, limit_s)
+    if draft.identity is None:
+        raise EffectFailure("no_new_file", f"no file for this report appeared within {limit_s:.0f} s")
+    return "matched"
+
+
+def find_now(item: ItemRun, *, patient: bool = False) -> CacheIdentity | None:
+    """One look at the cache: long enough for a file to prove that it stands still, or `patient` a little longer."""
+    settle_s = item.services.require_profile().cache.settle_s
+    return search(item, LATER_LOOK_S if patient else settle_s * 3)
+
+
+def search(item: ItemRun, limit_s: float) -> CacheIdentity | None:
+    """The report's file among those new since the baseline, None when `limit_s` passed without one."""
+    services, profile = item.services, item.services.require_profile()
+    clock, seen = services.clock, Search()
+    begun_s = clock.monotonic_s()
+    while True:
+        found = _look_once(item, seen, clock.monotonic_s() - begun_s)
+        if found is not None:
+            return found
+        if clock.monotonic_s() - begun_s >= limit_s:
+            return None
+        services.deadline.require_phone_time()
+        clock.sleep(min(profile.pace.poll_s, profile.cache.settle_s / 2))
+
+
+def _look_once(item: ItemRun, seen: Search, waited_s: float) -> CacheIdentity | None:
+    services, profile = item.services, item.services.require_profile()
+    now_s = services.clock.monotonic_s()
+    new = {file.path: file for file in services.require_cache().new_since(item.draft.baseline)}
+    for path in {*new, *seen.looks}:
+        seen.looks.setdefault(path, []).append((now_s, new.get(path)))
+    still = [file for path, file in sorted(new.items()) if settled(seen.looks[path], profile.cache.settle_s)]
+    for file in still:
+        known = seen.pulled.get(file.path)
+        if known is None or not same_state(known[0], file):
+            taken = _take(item, file, len(seen.pulled) + 1)
+            if taken is not None:
+                seen.pulled[file.path] = (file, *taken)
+    pulled = [seen.pulled[file.path] for file in still if file.path in seen.pulled]
+    verdict = judge(wanted_of(item), [candidate for _file, candidate, report in pulled if report.page_count])
+    if not isinstance(verdict, (Match, Ambiguous)) and waited_s >= UNWHOLE_PATIENCE_S:
+        verdict = judge_by_name(wanted_of(item), [candidate for _file, candidate, _report in pulled])
+    if isinstance(verdict, Ambiguous):
+        raise EffectFailure("cache_ambiguous", f"{len(verdict.paths)} different files fit this report")
+    if not isinstance(verdict, Match):
+        return None
+    file, candidate, _report = seen.pulled[verdict.path]
+    return identity_of(file, candidate.sha256, verdict.basis)
+
+
+def identity_of(file: RemoteFile, sha256: str, basis: str) -> CacheIdentity:
+    """The identity of a file on the phone whose bytes have been seen."""
+    return CacheIdentity(file.path, file.size_bytes, file.mtime_s, file.inode, sha256, basis)
+
+
+def _take(item: ItemRun, file: RemoteFile, number: int) -> tuple[Candidate, PdfReport] | None:
+    """Pull a candidate aside, look into it, remove it. None when it changed or could not be read meanwhile."""
+    services = item.services
+    path = item.folder.candidate(number)
+    sink = services.durable.open_sink(path, step="candidate.fill")
+    try:
+        services.require_device().pull(
+            file.path, sink, limit_bytes=services.pull_limit_bytes, expected_bytes=file.size_bytes
+        )
+    except DeviceError as error:
+        if error.failure in ("short_pull", "remote_changed", "remote_vanished"):
+            return None
+        raise
+    finally:
+        sink.abandon()
+        report = check_pdf(path)
+        services.durable.remove(path, step="candidate.remove")
+    if report.sha256 is None or report.size_bytes != file.size_bytes:
+        return None
+    return Candidate(file.path, report.sha256, report.page_count, report.text_page1), report
+
+
+def identity_journal(item: ItemRun) -> None:
+    """Step `identity.journal`: which file it is, for good."""
+    identity = item.draft.identity
+    if identity is None:
+        raise EffectFailure("unexpected", "a match without an identity")
+    item.note("CACHE_IDENTITY", {"identity": attrs.asdict(identity)}, step="identity.journal")

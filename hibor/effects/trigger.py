@@ -1,0 +1,157 @@
+"""P01 and P02: the open detail page, the one tap, and what it turned out to be (rulings R14, R18, R21; design 5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from hibor.device.errors import DeviceError
+from hibor.device.navigate import same_report
+from hibor.device.reading import ReportFacts
+from hibor.device.trigger import AlreadyDownloaded, Prepared, cancel_dialog, prepare, press, watch_outcome
+from hibor.effects.match import find_now
+from hibor.failures import EffectFailure
+
+if TYPE_CHECKING:
+    from hibor.catalogue import CatalogueEntry
+    from hibor.item import ItemRun
+
+
+def open_detail(item: ItemRun) -> str:
+    """Find the row again, open its page, compare it, and stop in front of the first control."""
+    services, entry = item.services, item.job.entry
+    services.deadline.require_phone_time(services.pace.trigger_s)
+    app, cache = services.require_app(), services.require_cache()
+    page = app.open_detail(app.find_row(entry.report_id))
+    expected = expected_facts(entry)
+    if not same_report(expected, page.facts):
+        raise EffectFailure("detail_mismatch", "the page that opened is not the report of the catalogue")
+    item.draft.learned_analysts = page.facts.analysts
+    item.draft.baseline = cache.listing()
+    services.pacer.wait_for_turn()
+    prepared = prepare(app, page.facts)
+    if isinstance(prepared, AlreadyDownloaded):
+        raise EffectFailure("already_downloaded", "the app already holds this report's file; nothing was tapped")
+    item.draft.prepared = prepared
+    return "detail_open"
+
+
+def intent_journal(item: ItemRun) -> None:
+    """Step `intent.journal`: from here on a download may have been asked for. The day is checked once more."""
+    services, draft = item.services, item.draft
+    prepared: Prepared = draft.prepared
+    services.calendar.check(services.clock.now(), services.day)
+    data = {
+        "baseline": [attrs.asdict(file) for file in draft.baseline],
+        "dump_sha256": prepared.evidence.dump_sha256,
+        "screenshot_sha256": prepared.evidence.screenshot_sha256,
+        "label_before": prepared.label_before,
+        "analysts": None if draft.learned_analysts is None else list(draft.learned_analysts),
+        "ledger_head": services.require_ledger().head.to_dict(),
+    }
+    item.note("TRIGGER_INTENT", data, step="intent.journal")
+
+
+def trigger(item: ItemRun) -> str:
+    """Tap each control once and decide what came of it. Never repeated, whatever happens."""
+    services, draft = item.services, item.draft
+    app, cache = services.require_app(), services.require_cache()
+    services.pacer.triggered()
+    run = press(app, draft.prepared)
+    draft.prepared = None
+    try:
+        outcome = watch_outcome(app, run, new_file=lambda: bool(cache.new_since(draft.baseline)))
+    except DeviceError as error:
+        draft.detail = error.detail
+        return "uncertain" if run.paying_sent else "not_occurred"
+    draft.detail = outcome.detail
+    draft.trigger_evidence = {
+        "outcome": outcome.outcome,
+        "reason": outcome.reason,
+        "taps": list(run.taps),
+        "dump_sha256": outcome.dump_sha256,
+        "screenshot_sha256": outcome.screenshot_sha256,
+        "label_after": outcome.label_after,
+    }
+    services.on_outcome(outcome.reason)
+    if outcome.outcome == "not_occurred":
+        _leave_dialog(item)
+    return outcome.outcome
+
+
+def _leave_dialog(item: ItemRun) -> None:
+    """A dialog left open would cover the next item; closing it is a courtesy and must not cost this item."""
+    try:
+        cancel_dialog(item.services.require_app())
+    except DeviceError as error:
+        item.services.log.warning("the dialog could not be closed: %s", error.detail)
+
+
+def look(item: ItemRun) -> str:
+    """Recovery of P02-N: the phone is looked at and never tapped; without proof the trigger is uncertain."""
+    item.services.deadline.require_phone_time()
+    if find_now(item) is not None or _in_history(item):
+        return "confirmed"
+    return "uncertain"
+
+
+def _in_history(item: ItemRun) -> bool:
+    """True when the app's own download history has the report."""
+    app = item.services.require_app()
+    try:
+        app.open_app()
+        rows = app.open_history()
+        app.close_history()
+    except DeviceError as error:
+        item.services.log.warning("the download history could not be read: %s", error.detail)
+        return False
+    return any(row.report_id == item.job.entry.report_id for row in rows)
+
+
+def decide(item: ItemRun) -> str:
+    """P02-V: go on to the cache, or close; an uncertain trigger gets its one later look (rulings R10, R14)."""
+    draft = item.draft
+    if not item.machine.may("seek", item.facts()):
+        if draft.quota_state == "RELEASED":
+            raise EffectFailure("trigger_refused", draft.detail or "it is proved that no download was started")
+        draft.identity = find_now(item, patient=True)
+        if draft.identity is None:
+            raise EffectFailure("trigger_unresolved", draft.detail or "no file appeared and nothing proves a download")
+    return "seek"
+
+
+def append_quota(item: ItemRun, event_type: str, step: str) -> None:
+    """The quota terminal, with the evidence it rests on."""
+    evidence = item.draft.trigger_evidence or {"recovered": True}
+    item.append_event(event_type, evidence, step=step)
+
+
+def seek_journal(item: ItemRun) -> None:
+    """Step `seek.journal`: entry into P03, with the identity an uncertain trigger needs."""
+    identity = item.draft.identity
+    data = {
+        "state": item.services.tables.states[3],
+        "identity": None if identity is None else attrs.asdict(identity),
+        "changes_seen": item.draft.changes_seen,
+    }
+    item.note("STATE", data, step="seek.journal")
+
+
+def expected_facts(entry: CatalogueEntry) -> ReportFacts:
+    """The catalogue entry in the words screens are compared in."""
+    return ReportFacts(
+        report_id=entry.report_id,
+        id_read=False,
+        title=entry.title,
+        institution=entry.institution,
+        date=entry.date,
+        pages=entry.page_count_hint,
+        stock_code=entry.stock_code,
+        stock_name=entry.stock_name,
+        industry=entry.industry,
+        rating=entry.rating,
+        report_type=entry.report_type,
+        analysts=entry.analysts,
+        summary=None,
+    )

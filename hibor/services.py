@@ -1,0 +1,149 @@
+"""What every effect may use: one run's clock, window, disk, ledger, manifest and phone, and nothing global."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from fsm import Tables
+from hibor.clock import Clock
+from hibor.deadline import Deadline
+from hibor.device.navigate import App
+from hibor.device.profile import Profile
+from hibor.device.protocol import Device
+from hibor.durable import Durable
+from hibor.evidence import Evidence
+from hibor.failures import EffectFailure
+from hibor.files import FileReader
+from hibor.package.layout import ItemFolder, Library
+from hibor.package.manifest import Manifest
+from hibor.phone_cache import PhoneCache
+from hibor.quota.day import QuotaCalendar
+from hibor.quota.events import EMPTY_HEAD, Head
+from hibor.quota.ledger import Label, Ledger
+from hibor.task import Task
+
+
+@attrs.frozen
+class Pace:
+    """Estimates a new item is admitted by, in seconds of the clock: `new_item_s` for the whole phone part of a NEW
+    item, `trigger_s` for opening a page and settling a tap."""
+
+    new_item_s: float = 20.0
+    trigger_s: float = 12.0
+
+
+class Pacer:
+    """At least `spacing_s` between two triggers (design 1, guard rails); no jitter, no way around it."""
+
+    def __init__(self, clock: Clock, spacing_s: float) -> None:
+        self._clock = clock
+        self._spacing_s = spacing_s
+        self._last_s: float | None = None
+        self.waited_s = 0.0
+
+    def wait_for_turn(self) -> None:
+        """Wait until the next trigger is allowed."""
+        if self._last_s is None:
+            return
+        wait_s = self._last_s + self._spacing_s - self._clock.monotonic_s()
+        if wait_s > 0:
+            self.waited_s += wait_s
+            self._clock.sleep(wait_s)
+
+    def triggered(self) -> None:
+        """A trigger starts now."""
+        self._last_s = self._clock.monotonic_s()
+
+
+@attrs.define(kw_only=True)
+class Services:
+    """One run's means. What a run without a phone or a ledger does not have is None and asked for by `require_*`."""
+
+    run_id: str
+    tables: Tables
+    clock: Clock
+    deadline: Deadline
+    durable: Durable
+    library: Library
+    manifest: Manifest
+    task: Task
+    files: FileReader = attrs.field(factory=FileReader)
+    log: logging.Logger = attrs.field(factory=lambda: logging.getLogger("hibor"))
+    ledger: Ledger | None = None
+    ledger_blocked: str | None = None
+    calendar: QuotaCalendar = attrs.field(factory=QuotaCalendar)
+    day: str = ""
+    quota_limit: int = 0
+    quota_limit_source: str = "task"
+    quota_label: Label | None = None
+    attempted_reports: frozenset[str] = frozenset()
+    device: Device | None = None
+    profile: Profile | None = None
+    app: App | None = None
+    cache: PhoneCache | None = None
+    pacer: Pacer = attrs.field(default=attrs.Factory(lambda self: Pacer(self.clock, 8.0), takes_self=True))
+    pace: Pace = Pace()
+    pages_are_exact: bool = False
+    pull_limit_bytes: int = 512 * 1024 * 1024
+    started_at: str = ""
+    on_stage: Callable[[Any], None] = lambda item: None
+    on_outcome: Callable[[str], None] = lambda reason: None  # the sign a trigger's outcome rests on
+
+    @property
+    def lang(self) -> str:
+        """Language of what people read: `zh` or `en`."""
+        return self.task.lang
+
+    def stamp(self) -> str:
+        """Now, as files write it."""
+        return self.calendar.stamp(self.clock.now())
+
+    def require_ledger(self) -> Ledger:
+        """The ledger. Raises the failure `ledger_invalid` while it is in doubt (ruling R28)."""
+        if self.ledger is None or self.ledger_blocked is not None:
+            raise EffectFailure("ledger_invalid", self.ledger_blocked or "this run has no ledger")
+        return self.ledger
+
+    def block_ledger(self, why: str) -> None:
+        """The ledger is in doubt: nothing is appended any more in this run (ruling R28)."""
+        self.ledger_blocked = self.ledger_blocked or why
+
+    def ledger_head(self) -> Head:
+        """The ledger's head as far as this run has read it."""
+        return EMPTY_HEAD if self.ledger is None else self.ledger.head
+
+    def require_device(self) -> Device:
+        """The phone. Raises the failure `device_offline` in a run without one."""
+        if self.device is None:
+            raise EffectFailure("device_offline", "no phone is connected")
+        return self.device
+
+    def require_profile(self) -> Profile:
+        """The app profile."""
+        if self.profile is None:
+            raise EffectFailure("device_offline", "no phone is connected")
+        return self.profile
+
+    def require_app(self) -> App:
+        """The app's driver."""
+        if self.app is None:
+            raise EffectFailure("device_offline", "no phone is connected")
+        return self.app
+
+    def require_cache(self) -> PhoneCache:
+        """The app's cache folders."""
+        if self.cache is None:
+            raise EffectFailure("device_offline", "no phone is connected")
+        return self.cache
+
+    def may_write(self, evidence: Evidence) -> bool:
+        """False once something of the item is U: 26 and 27 write no successor (ruling R1)."""
+        return not evidence.uncertain
+
+    def item_folder(self, run_id: str, index: int, item_id: str) -> ItemFolder:
+        """The folder of an item, in the run that opened it."""
+        return self.library.run(run_id).item(index, item_id)

@@ -1,0 +1,187 @@
+"""`python -m hibor.sim`: a simulated phone as a process of its own.
+
+Rules: the only line on stdout is the JSON that says where the phone is, written when it answers; everything
+else goes to stderr. The process ends on SIGTERM or Ctrl-C, when its parent is gone (`--parent-pid`), and, if
+asked (`--until-eof`), when its stdin closes; each way saves the state. One process per state folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+
+import attrs
+import click
+from filelock import FileLock, Timeout
+
+from hibor.sim.adbd import Adbd
+from hibor.sim.phone import OTHER_SERIAL_NUMBER, SimPhone
+from hibor.sim.scenario import Scenario, ScenarioError, load_scenario, scenario_names
+from hibor.sim.state import Heartbeat, start_clock
+
+PARENT_CHECK_S = 0.5
+AHEAD = 15
+LOCK_WAIT_S = 5.0
+EXIT_USAGE, EXIT_BUSY = 64, 75
+
+
+class _Parent:
+    """The process this phone belongs to."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._direct = os.name == "posix" and os.getppid() == pid
+
+    def alive(self) -> bool:
+        """Whether it still runs; a changed direct parent says more than a number that may be reused."""
+        if sys.platform == "win32":
+            return self._alive_on_windows()
+        if self._direct:
+            return os.getppid() == self._pid
+        try:
+            os.kill(self._pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
+
+    def _alive_on_windows(self) -> bool:
+        """Signal 0 would be Ctrl-C there, so the system is asked for the process."""
+        import ctypes
+
+        synchronize, still_running = 0x00100000, 0x102
+        kernel = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined,unused-ignore]
+        handle = kernel.OpenProcess(synchronize, False, self._pid)
+        if not handle:
+            return False
+        try:
+            return bool(kernel.WaitForSingleObject(handle, 0) == still_running)
+        finally:
+            kernel.CloseHandle(handle)
+
+
+class _End:
+    """Waits for one of the reasons to end."""
+
+    def __init__(self, parent: _Parent | None) -> None:
+        self._parent = parent
+        self._over = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGBREAK", signal.SIGTERM)):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._over.set()
+
+    def watch_stdin(self) -> None:
+        """End when stdin closes."""
+
+        def run() -> None:
+            while os.read(0, 4096):
+                pass
+            self._over.set()
+
+        threading.Thread(target=run, name="sim-stdin", daemon=True).start()
+
+    def wait(self) -> None:
+        """Return when it is time to end."""
+        while not self._over.wait(PARENT_CHECK_S):
+            if self._parent is not None and not self._parent.alive():
+                return
+
+
+def _print_scenarios(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        for name in scenario_names():
+            click.echo(f"{name}: {load_scenario(name).description}")
+        context.exit()
+
+
+def _run(folder: Path, scenario: Scenario, port: int, scale: float, embedded: bool, end: _End) -> None:
+    """Live until `end` says so."""
+    clock = start_clock(folder, scale, embedded)
+    phones = [SimPhone(folder, scenario, clock)]
+    if scenario.phone.second_device:
+        alone = attrs.evolve(scenario, faults=())
+        phones.append(SimPhone(folder / "second", alone, clock, OTHER_SERIAL_NUMBER))
+    daemons = [Adbd(phone, port=port if place == 0 else 0) for place, phone in enumerate(phones)]
+
+    def housekeeping() -> None:
+        for phone in phones:
+            phone.housekeeping()
+
+    heartbeat = Heartbeat(folder, clock, scale, housekeeping)
+    heartbeat.start()
+    phones[0].on_record = heartbeat.beat
+    for daemon in daemons:
+        daemon.serve_in_thread()
+    ready = {
+        "port": daemons[0].port, "serial": daemons[0].serial, "pid": os.getpid(), "state": str(folder),
+        "more_ports": [daemon.port for daemon in daemons[1:]],
+    }
+    # Real work would look like phone time on a fast clock, so it is done before it is asked for.
+    ahead = threading.Thread(target=phones[0].make_pdfs_ahead, args=(AHEAD,), name="sim-pdfs", daemon=True)
+    ahead.start()
+    # A reader of this line may have gone already; the phone lives on for adb clients.
+    with contextlib.suppress(OSError):
+        os.write(1, (json.dumps(ready) + "\n").encode())
+    end.wait()
+    for daemon in daemons:
+        daemon.close()
+    heartbeat.stop()
+    for phone in phones:
+        phone.close()
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="0: any free port.")
+@click.option(
+    "--state", "state_dir", required=True, type=click.Path(file_okay=False, path_type=Path),
+    help="Folder that holds the phone between starts.",
+)
+@click.option("--scenario", "scenario_name", default="default", show_default=True, help="A name or a file.")
+@click.option(
+    "--time-scale", type=click.FloatRange(0.01, 10_000), default=1.0, show_default=True,
+    help="Phone seconds per real second.",
+)
+@click.option("--embedded", is_flag=True, help="The phone's day starts at 09:00 whatever the time is.")
+@click.option("--parent-pid", type=int, default=None, help="End when this parent process is gone.")
+@click.option("--until-eof", is_flag=True, help="End when stdin closes.")
+@click.option(
+    "--list", is_flag=True, is_eager=True, expose_value=False, callback=_print_scenarios,
+    help="Print the scenarios and end.",
+)
+def main(
+    port: int, state_dir: Path, scenario_name: str, time_scale: float, embedded: bool, parent_pid: int | None,
+    until_eof: bool,
+) -> None:
+    """Run a simulated phone that any adb client reaches with `adb connect`."""
+    end = _End(None if parent_pid is None else _Parent(parent_pid))
+    try:
+        scenario = load_scenario(scenario_name)
+    except ScenarioError as error:
+        click.echo(str(error), err=True)
+        sys.exit(EXIT_USAGE)
+    state_dir = state_dir.absolute()
+    state_dir.mkdir(parents=True, exist_ok=True)
+    if until_eof:
+        end.watch_stdin()
+    try:
+        with FileLock(state_dir / "phone.lock", timeout=LOCK_WAIT_S):
+            _run(state_dir, scenario, port, time_scale, embedded, end)
+    except Timeout:
+        click.echo(f"another simulated phone runs on {state_dir}", err=True)
+        sys.exit(EXIT_BUSY)
+    except OSError as error:
+        click.echo(f"the simulated phone cannot start: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+
+
+if __name__ == "__main__":
+    main()

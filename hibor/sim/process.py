@@ -1,0 +1,137 @@
+"""Starting and stopping a simulated phone as a process of its own.
+
+Rules: the phone dies with whoever started it, however that one ends: its stdin is a pipe that closes with
+us, and it also watches our process number. It is stopped by its own handle only. Its complaints go to
+`phone.log` in the state folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from hibor.clock import ScaledClock
+from hibor.sim.state import phone_clock
+
+__all__ = ["PhoneStartError", "RunningPhone", "phone_clock", "start_phone"]
+
+START_LIMIT_S = 30.0
+STOP_LIMIT_S = 10.0
+
+
+class PhoneStartError(RuntimeError):
+    """The phone's process did not come up; the text holds the end of its log."""
+
+
+class RunningPhone:
+    """A phone that runs for us. Usable as a context manager."""
+
+    def __init__(self, process: subprocess.Popen[bytes], state_dir: Path, ready: dict[str, Any]) -> None:
+        self._process = process
+        self.state_dir = state_dir
+        self.port = int(ready["port"])
+        self.serial = str(ready["serial"])
+        self.pid = process.pid
+        self.more_ports = tuple(int(port) for port in ready["more_ports"])
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is still there."""
+        return self._process.poll() is None
+
+    def clock(self) -> ScaledClock:
+        """The phone's time line, for the collector (without the phone's own skew)."""
+        return phone_clock(self.state_dir)
+
+    def stop(self) -> None:
+        """Let the phone save its state and end; harmless when repeated."""
+        _end(self._process)
+
+    def kill(self) -> None:
+        """End the phone without a chance to save, as a flat battery does."""
+        self._process.kill()
+        self._process.wait(STOP_LIMIT_S)
+        _close_pipes(self._process)
+
+    def __enter__(self) -> RunningPhone:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def _close_pipes(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+    try:
+        process.wait(STOP_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(STOP_LIMIT_S)
+    _close_pipes(process)
+
+
+def start_phone(
+    state_dir: Path, scenario: str | Path = "default", time_scale: float = 1.0,
+    parent_pid: int | None = None, *, port: int = 0, embedded: bool = False,
+) -> RunningPhone:
+    """Start a phone on `state_dir` and wait until it answers.
+
+    `scenario` is a name or a file; `parent_pid` (default: this process) is whom the phone dies with;
+    `embedded` starts its day at 09:00. Raises `PhoneStartError`, e.g. for a broken scenario or a state
+    folder in use.
+    """
+    state_dir = state_dir.absolute()
+    state_dir.mkdir(parents=True, exist_ok=True)
+    command = [
+        sys.executable, "-m", "hibor.sim", "--port", str(port), "--state", str(state_dir),
+        "--scenario", str(scenario), "--time-scale", repr(time_scale), "--until-eof",
+        "--parent-pid", str(os.getpid() if parent_pid is None else parent_pid),
+    ]
+    if embedded:
+        command.append("--embedded")
+    log_path = state_dir / "phone.log"
+    with log_path.open("ab") as log:
+        log_start = log.tell()
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+            # Its own group: Ctrl-C in the console is the collector's to handle; the phone must outlive it.
+            start_new_session=os.name == "posix",
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )
+    ready = _first_line(process)
+    if ready is None:
+        _end(process)
+        said = log_path.read_bytes()[log_start:].decode(errors="replace").strip()
+        raise PhoneStartError(said or "the simulated phone did not answer")
+    return RunningPhone(process, state_dir, ready)
+
+
+def _first_line(process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
+    """The phone's ready line; None when it ended or stayed silent."""
+    output = process.stdout
+    assert output is not None
+    lines: list[bytes] = []
+    reader = threading.Thread(target=lambda: lines.append(output.readline()), daemon=True)
+    reader.start()
+    reader.join(START_LIMIT_S)
+    if not lines or not lines[0]:
+        if reader.is_alive():
+            process.kill()
+        return None
+    ready: dict[str, Any] = json.loads(lines[0])
+    return ready

@@ -1,0 +1,234 @@
+"""The state folder of the simulated phone: everything that survives a kill.
+
+Rules: `state.json` is replaced as a whole after every change (temporary file, then `os.replace`), so a
+kill leaves the old or the new state; PDFs are made on demand into `pdf/` and may be deleted at any time.
+`clock.json` holds the three values of the phone's time line, so that another process reads the same
+clock; `heartbeat.json` holds a time the line has not passed yet. A time line never starts before the last
+heartbeat: phone time never goes back. A power cut may lose the newest state: this is a simulated device,
+not a ledger.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import attrs
+import cattrs
+
+from hibor.clock import Clock, ScaledClock
+from hibor.sim.reports import Report, make_pdf
+
+PHONE_ZONE = ZoneInfo("Asia/Shanghai")
+EMBEDDED_START_HOUR = 9
+HEARTBEAT_EVERY_S = 0.5
+
+
+@attrs.define
+class CachedFile:
+    """One finished file in the app's cache. `made_of` and `variant` say which bytes it holds."""
+
+    report_id: str
+    path: str
+    made_of: str
+    variant: str
+    size_bytes: int
+    inode: int
+    finished_s: float
+
+
+@attrs.define
+class Download:
+    """One paid download in progress; times are phone seconds since the first start."""
+
+    report_id: str
+    accepted_s: float
+    prepare_s: float
+    path: str
+    made_of: str
+    variant: str = "good"
+    stall_s: float = 0.0
+    early_name: bool = False
+    twin: bool = False
+    never: bool = False
+    storage_full: bool = False
+
+
+@attrs.define
+class Change:
+    """One report that came into the feed after the first start."""
+
+    number: int
+    published: datetime
+
+
+@attrs.define
+class PhoneState:
+    """All that is persistent of one phone."""
+
+    first_start: datetime
+    schema_version: int = 1
+    quota_day: str = ""
+    quota_used: int = 0
+    files: list[CachedFile] = attrs.Factory(list)
+    downloads: list[Download] = attrs.Factory(list)
+    history: list[tuple[str, float]] = attrs.Factory(list)
+    inserted: list[Change] = attrs.Factory(list)
+    deleted: list[str] = attrs.Factory(list)
+    fault_counts: dict[str, int] = attrs.Factory(dict)
+    settings: dict[str, str] = attrs.Factory(dict)
+    replaced: bool = False
+    next_inode: int = 200_001
+
+
+def _converter() -> cattrs.Converter:
+    converter = cattrs.Converter(forbid_extra_keys=True)
+    converter.register_unstructure_hook(datetime, lambda moment: moment.isoformat())
+    converter.register_structure_hook(datetime, lambda text, _: datetime.fromisoformat(text))
+    return converter
+
+
+class StateStore:
+    """Loads and saves `state.json`, and makes PDFs in the `pdf` folder."""
+
+    def __init__(self, folder: Path, now: datetime) -> None:
+        """Open or create the folder; `now` (aware) becomes the first start of a new phone."""
+        self.folder = folder
+        self._pdf_folder = folder / "pdf"
+        self._pdf_folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / "state.json"
+        self._converter = _converter()
+        self._lock = threading.Lock()
+        self._saved = b""
+        self.is_new = not self._path.exists()
+        if self.is_new:
+            self.state = PhoneState(first_start=now)
+        else:
+            self._saved = self._path.read_bytes()
+            self.state = self._converter.structure(json.loads(self._saved), PhoneState)
+
+    def save(self) -> None:
+        """Write the state if it changed."""
+        data = json.dumps(self._converter.unstructure(self.state), ensure_ascii=False).encode()
+        with self._lock:
+            if data != self._saved:
+                replace_file(self._path, data)
+                self._saved = data
+
+    def pdf(self, report: Report, variant: str) -> bytes:
+        """The bytes the app downloads, made once and kept."""
+        path = self._pdf_folder / f"{report.report_id}-{variant}.pdf"
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            data = make_pdf(report, variant)
+            replace_file(path, data)
+            return data
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write `data` to `path` so that a reader sees the old or the new file, never half of one."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.new")
+    temporary.write_bytes(data)
+    for attempt in range(20):
+        try:
+            os.replace(temporary, path)
+            return
+        except PermissionError:
+            # Windows refuses while somebody reads the old file; readers are quick.
+            if attempt == 19:
+                raise
+            time.sleep(0.01)
+
+
+def _heartbeat(folder: Path) -> datetime | None:
+    """The time that the last life of this phone has not passed, None for a new phone."""
+    try:
+        return datetime.fromisoformat(json.loads((folder / "heartbeat.json").read_bytes())["wall"])
+    except FileNotFoundError:
+        return None
+
+
+def start_clock(folder: Path, scale: float, embedded: bool) -> ScaledClock:
+    """Begin the phone's time line and write `clock.json`.
+
+    An embedded phone starts at 09:00 of today in its own zone, so that a run's outcome does not depend on the
+    time of day; a stand-alone one at the real time; both not before the last heartbeat.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    real = datetime.now(UTC)
+    begin = real
+    if embedded:
+        local = real.astimezone(PHONE_ZONE)
+        begin = local.replace(hour=EMBEDDED_START_HOUR, minute=0, second=0, microsecond=0)
+    last = _heartbeat(folder)
+    if last is not None and last > begin:
+        begin = last
+    clock = ScaledClock(scale, begin, time.time())
+    values = {
+        "anchor_wall": begin.isoformat(), "anchor_real_s": clock.anchor_real_s, "scale": scale,
+    }
+    replace_file(folder / "clock.json", json.dumps(values).encode())
+    return clock
+
+
+def phone_clock(state_dir: Path) -> ScaledClock:
+    """The time line of the phone that runs on `state_dir`, for another process.
+
+    Raises FileNotFoundError when no phone was ever started there.
+    """
+    values = json.loads((state_dir / "clock.json").read_bytes())
+    anchor_wall = datetime.fromisoformat(values["anchor_wall"])
+    return ScaledClock(float(values["scale"]), anchor_wall, float(values["anchor_real_s"]))
+
+
+class Heartbeat:
+    """Keeps `heartbeat.json` ahead of the phone's time.
+
+    While the phone lives the file promises a time a little in the future, so that even a kill between two
+    beats cannot let the next life start in the past of this one. A clean stop writes the exact time.
+    """
+
+    def __init__(self, folder: Path, clock: Clock, scale: float, on_beat: Callable[[], None]) -> None:
+        self._path = folder / "heartbeat.json"
+        self._clock = clock
+        self._ahead = timedelta(seconds=2 * HEARTBEAT_EVERY_S * scale)
+        self._on_beat = on_beat
+        self._end = threading.Event()
+        self._lock = threading.Lock()
+        self._promised = datetime.min.replace(tzinfo=UTC)
+        self._thread = threading.Thread(target=self._run, name="sim-heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Write the first beat and go on in the background."""
+        self.beat()
+        self._thread.start()
+
+    def beat(self) -> None:
+        """Renew the promise unless it still holds for half of its time."""
+        with self._lock:
+            now = self._clock.now()
+            if self._promised - now < self._ahead / 2:
+                self._write(now + self._ahead)
+
+    def stop(self) -> None:
+        """End the background beat and write the exact time."""
+        self._end.set()
+        self._thread.join(timeout=5)
+        with self._lock:
+            self._write(self._clock.now())
+
+    def _write(self, wall: datetime) -> None:
+        replace_file(self._path, json.dumps({"wall": wall.isoformat()}).encode())
+        self._promised = wall
+
+    def _run(self) -> None:
+        while not self._end.wait(HEARTBEAT_EVERY_S / 2):
+            self.beat()
+            self._on_beat()
