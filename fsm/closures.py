@@ -50,7 +50,9 @@ def _accepts(
         if letter not in cell or (letter not in source_cell and name not in closure["exempt"]):
             return False
     prefix = presence[4:7]
-    return prefix in closure["prefix3"] and len(prefix.rstrip("N")) >= source_prefix_length(lane, source, tables)
+    return prefix in closure["prefix3"] and len(prefix.rstrip("N")) >= source_prefix_length(
+        lane, source, tables
+    )
 
 
 def source_prefix_length(lane: str, source: str, tables: Tables) -> int:

@@ -28,21 +28,17 @@ def allowed_codes(
     if quota_state is not None:
         check_name("quota state", quota_state, tables.quota_ids)
     check_presence(presence, tables)
-    found = {verdict(lane, state, presence, tables) for lane in tables.matrix}
-    if not found & {Verdict.LEGAL, Verdict.HALT}:
-        lane = next(lane for lane in tables.matrix if verdict(lane, state, presence, tables) is _best(found))
-        require_defined(lane, state, presence, tables)
+    verdicts = {lane: verdict(lane, state, presence, tables) for lane in tables.matrix}
+    lanes = [lane for lane, found in verdicts.items() if found in (Verdict.LEGAL, Verdict.HALT)]
+    if not lanes:
+        doubtful = [lane for lane, found in verdicts.items() if found is Verdict.UNCERTAIN]
+        require_defined((doubtful or list(verdicts))[0], state, presence, tables)
     node = tables.node_of(state, presence)
-    narrowed = tables.node_quota_codes.get(node)
-    if narrowed is None or quota_state is None:
+    if quota_state is None:
         return frozenset(tables.node_codes[node])
-    if quota_state not in narrowed:
+    if not any(quota_state in tables.node_quota[lane].get(node, ()) for lane in lanes):
         raise ContractError(f"{node} cannot carry the quota state {quota_state}")
-    return frozenset(narrowed[quota_state])
-
-
-def _best(found: set[Verdict]) -> Verdict:
-    return Verdict.UNCERTAIN if Verdict.UNCERTAIN in found else Verdict.CONTRACT_ERROR
+    return frozenset(tables.node_quota_codes.get(node, {}).get(quota_state, tables.node_codes[node]))
 
 
 def failure_code(failure: str, node: str, tables: Tables | None = None) -> str:

@@ -19,7 +19,9 @@ class Facts:
 
 def may_seek(facts: Facts) -> bool:
     """CONFIRMED enters at once, UNCERTAIN only with the cache identity known (ruling R14)."""
-    return facts.quota_state == "CONFIRMED" or (facts.quota_state == "UNCERTAIN" and facts.cache_identity_known)
+    return facts.quota_state == "CONFIRMED" or (
+        facts.quota_state == "UNCERTAIN" and facts.cache_identity_known
+    )
 
 
 GUARDS: Final[Mapping[str, Callable[[Facts], bool]]] = MappingProxyType({"may_seek": may_seek})

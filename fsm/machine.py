@@ -11,14 +11,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import attrs
 from transitions import EventData, Machine, MachineError
 
-from fsm.closures import match_closure
-from fsm.codes import code_class
+from fsm.closures import match_closure, source_presence
+from fsm.codes import allowed_codes, code_class
 from fsm.errors import ContractError, StateUncertain
 from fsm.guards import GUARDS, Facts
 from fsm.presence import Verdict, check_name, move_allowed, verdict
@@ -166,9 +165,13 @@ class ItemMachine:
 
     def closing_order(self, presence: str, artifact: str | None, code: str) -> WorkOrder | None:
         """The order that closes this item with `code`, or None where no closure accepts that (ruling R10)."""
-        status = self.tables.status_of_class[code_class(code, self.tables)]
+        kind = code_class(code, self.tables)
+        status = self.tables.status_of_class[kind]
         variant = match_closure(self.lane, self.state, presence[:-1] + "V", artifact, status, self.tables)
         if variant is None:
+            return None
+        own = source_presence(self.lane, self.state, presence, self.tables)
+        if kind in ("FAIL", "STOP") and code not in allowed_codes(self.state, own, None, self.tables):
             return None
         allowed = self.tables.closures[variant]["codes"][status]
         event = self.tables.close_events.get((self.lane, self.node), {}).get(variant)
@@ -182,8 +185,8 @@ class ItemMachine:
         Raises StateUncertain (a U that no target provides for) or ContractError (anything else that is not the
         target); the node then stays.
         """
-        if order.source != self.node:
-            raise ContractError(f"an order of {order.source} at {self.node}")
+        if (order.lane, order.source) != (self.lane, self.node):
+            raise ContractError(f"an order of {order.lane} {order.source} at {self.lane} {self.node}")
         self._check_evidence(order, before, after)
         try:
             self._cursor.trigger(order.event, facts=facts)
@@ -193,11 +196,9 @@ class ItemMachine:
             raise ContractError(f"{order.event} at {order.source} led to {self.node}, not to {order.target}")
 
     def _check_evidence(self, order: WorkOrder, before: str, after: str) -> None:
-        if order.closes:
-            if after[-1] == "V":
-                return
-            wrong: Any = StateUncertain if "U" in after else ContractError
-            raise wrong(f"{order.event}: the terminal is not verified ({after})")
+        if order.variant is not None:
+            self._check_closed(order, order.variant, before, after)
+            return
         target_state = self.tables.state_of(order.target)
         found = verdict(self.lane, target_state, after, self.tables)
         if found in (Verdict.UNCERTAIN, Verdict.HALT):
@@ -205,7 +206,21 @@ class ItemMachine:
         if found is not Verdict.LEGAL or self.tables.node_of(target_state, after) != order.target:
             raise ContractError(f"{order.event} to {order.target}: evidence is {after}")
         if not move_allowed(before, after, self.tables):
-            raise ContractError(f"{order.event} to {order.target}: {before} cannot become {after} (ruling R3)")
+            raise ContractError(
+                f"{order.event} to {order.target}: {before} cannot become {after} (ruling R3)"
+            )
+
+    def _check_closed(self, order: WorkOrder, variant: str, before: str, after: str) -> None:
+        """A closed item must be exactly its variant, and its steps must have moved it there (V006 §2.4, ruling R5)."""
+        closure = self.tables.closures[variant]
+        fits = match_closure(
+            self.lane, self.state, after, closure["artifact"], closure["statuses"][0], self.tables
+        )
+        moved = {name: letter for step in order.steps for name, letter in step.moves}
+        due = "".join(moved.get(name, old) for name, old in zip(self.tables.objects, before, strict=True))
+        if fits != variant or after != due:
+            wrong = StateUncertain if "U" in after else ContractError
+            raise wrong(f"{order.event} of {before}: evidence is {after}, not {due} as {variant}")
 
     def release(self) -> None:
         """Forget this item; the lane's machine no longer holds it."""

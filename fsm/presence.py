@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -25,7 +25,7 @@ UNCERTAIN_LETTER: Final = "U"
 UNREACHABLE_LETTER: Final = "X"
 
 
-class Verdict(str, Enum):
+class Verdict(StrEnum):
     """What a presence is in a state of a lane."""
 
     LEGAL = "LEGAL"

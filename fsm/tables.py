@@ -12,7 +12,20 @@ from typing import Any
 
 import attrs
 
-from generated import closures, codes, edges, evidence, failures, governance, keep, ledger, presence, recovery, steps, terminal
+from generated import (
+    closures,
+    codes,
+    edges,
+    evidence,
+    failures,
+    governance,
+    keep,
+    ledger,
+    presence,
+    recovery,
+    steps,
+    terminal,
+)
 
 
 @attrs.frozen(eq=False, slots=False, kw_only=True)

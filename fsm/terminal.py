@@ -6,6 +6,7 @@ no default and no nearest branch.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from fsm.closures import match_closure, source_presence
@@ -64,12 +65,24 @@ def _check_names(snapshot: ItemPackageSnapshot, tables: Tables) -> None:
     for field in ("run_id", "item_id", "report_id"):
         value = getattr(snapshot, field)
         _need(isinstance(value, str) and value != "", f"{field} {value!r} is not a non-empty text")
+    for field in ("reservation_event_id", "quota_terminal_event_id", "artifact_event_id", "manifest_row_id"):
+        value = getattr(snapshot, field)
+        _need(
+            value is None or (isinstance(value, str) and value != ""),
+            f"{field} {value!r} is neither an id nor absent",
+        )
+    if snapshot.closing is not None:
+        check_name("closing record", snapshot.closing, tables.closures)
 
 
 def _window(snapshot: ItemPackageSnapshot, tables: Tables) -> bool:
     """True inside the window of an announced closure that has successors to write (ruling R5)."""
     for window in tables.closing_windows:
-        if (snapshot.closing, snapshot.lane, snapshot.state) != (window["closing"], window["lane"], window["state"]):
+        if (snapshot.closing, snapshot.lane, snapshot.state) != (
+            window["closing"],
+            window["lane"],
+            window["state"],
+        ):
             continue
         if snapshot.artifact != window["artifact"] or snapshot.presence[-1] != "N":
             continue
@@ -81,8 +94,14 @@ def _window(snapshot: ItemPackageSnapshot, tables: Tables) -> bool:
 def _check_presence(snapshot: ItemPackageSnapshot, outcome: ItemOutcome | None, tables: Tables) -> str:
     """Check presence, artifact kind and Z against state and closure; return the state the facts belong to."""
     letter_a = snapshot.presence[3]
-    _need(snapshot.source != "PROJECT_REUSE" or snapshot.presence[0] == "N", "a project copy has no staging file")
-    _need((snapshot.artifact is not None) == (letter_a == "V"), f"A={letter_a} with artifact kind {snapshot.artifact!r}")
+    _need(
+        snapshot.source != "PROJECT_REUSE" or snapshot.presence[0] == "N",
+        "a project copy has no staging file",
+    )
+    _need(
+        (snapshot.artifact is not None) == (letter_a == "V"),
+        f"A={letter_a} with artifact kind {snapshot.artifact!r}",
+    )
     closure = outcome.closure if outcome else None
     if snapshot.state == tables.closed_state:
         _need(closure is not None, f"{snapshot.state} without a closure")
@@ -110,20 +129,32 @@ def _check_quota(snapshot: ItemPackageSnapshot, source_state: str, tables: Table
     node = tables.node_of(source_state, before)
     possible = tables.node_quota[snapshot.lane].get(node)
     _need(possible is not None, f"{snapshot.lane} has no {node}")
-    _need(snapshot.quota_state in (possible or ()), f"{node} cannot carry the quota state {snapshot.quota_state}")
+    _need(
+        snapshot.quota_state in (possible or ()),
+        f"{node} cannot carry the quota state {snapshot.quota_state}",
+    )
     pattern = quota_ids(snapshot.quota_state, snapshot.presence[3], tables)
     ids = (snapshot.reservation_event_id, snapshot.quota_terminal_event_id, snapshot.artifact_event_id)
     shown = "".join(letter if value else "N" for value, letter in zip(ids, "RRR", strict=True))
-    _need(shown == pattern, f"quota ids {shown} where {snapshot.quota_state} with A={snapshot.presence[3]} has {pattern}")
+    _need(
+        shown == pattern,
+        f"quota ids {shown} where {snapshot.quota_state} with A={snapshot.presence[3]} has {pattern}",
+    )
     uncertain_goes_on = snapshot.quota_state == "UNCERTAIN" and snapshot.presence[2] == "V"
     if uncertain_goes_on and source_state not in (tables.states[0], tables.states[1], tables.states[2]):
-        _need(snapshot.cache_identity is not None, f"UNCERTAIN at {source_state} without a cache identity (ruling R14)")
+        _need(
+            snapshot.cache_identity is not None,
+            f"UNCERTAIN at {source_state} without a cache identity (ruling R14)",
+        )
 
 
 def _check_trigger(snapshot: ItemPackageSnapshot, source_state: str, tables: Tables) -> None:
     pair = tables.trigger_pairs.get(snapshot.quota_state) or tables.trigger_pairs_reserved[source_state]
     shown = (snapshot.trigger_attempted, snapshot.triggered)
-    _need(shown == tuple(pair), f"trigger pair {shown} where {snapshot.quota_state} at {source_state} has {tuple(pair)}")
+    _need(
+        all(a is b for a, b in zip(shown, pair, strict=True)),
+        f"trigger pair {shown} where {snapshot.quota_state} at {source_state} has {tuple(pair)}",
+    )
 
 
 def _check_files(snapshot: ItemPackageSnapshot, tables: Tables) -> None:
@@ -135,16 +166,26 @@ def _check_files(snapshot: ItemPackageSnapshot, tables: Tables) -> None:
     )
     if final is None:
         return
-    _need(final.size_bytes > 0 and final.page_count > 0, "a final file without bytes or pages")
+    numbers = (final.size_bytes, final.page_count)
     _need(
-        len(final.sha256) == 64 and all(digit in "0123456789abcdef" for digit in final.sha256),
+        all(type(number) is int and number > 0 for number in numbers),
+        f"a final file of {numbers} bytes and pages",
+    )
+    _need(
+        isinstance(final.sha256, str) and re.fullmatch("[0-9a-f]{64}", final.sha256) is not None,
         f"{final.sha256!r} is not a lower-case sha256",
     )
-    parts = final.path.split("/")
-    _need("\\" not in final.path and all(part not in ("", ".", "..") for part in parts), f"final path {final.path!r}")
+    # A colon would make the path absolute on Windows ("C:/..."); names never have one (design 9).
+    parts = final.path.split("/") if isinstance(final.path, str) else [""]
+    _need(
+        not {"", ".", ".."} & set(parts) and not any(sign in final.path for sign in "\\:"),
+        f"final path {final.path!r}",
+    )
 
 
-def _check_outcome(snapshot: ItemPackageSnapshot, outcome: ItemOutcome, source_state: str, tables: Tables) -> str:
+def _check_outcome(
+    snapshot: ItemPackageSnapshot, outcome: ItemOutcome, source_state: str, tables: Tables
+) -> str:
     kind = code_class(outcome.code, tables)
     status = tables.status_of_class[kind]
     closure = outcome.closure
@@ -152,23 +193,26 @@ def _check_outcome(snapshot: ItemPackageSnapshot, outcome: ItemOutcome, source_s
         _need(kind in ("FAIL", "STOP"), f"{outcome.code} without a closure (ruling R9)")
         _check_domain(snapshot, outcome.code, source_state, snapshot.presence, tables)
         return status
-    fits = match_closure(
-        snapshot.lane, source_state, snapshot.presence, snapshot.artifact, status, tables
-    )
+    fits = match_closure(snapshot.lane, source_state, snapshot.presence, snapshot.artifact, status, tables)
     _need(fits is not None, f"no closure accepts {status} from {source_state} with {snapshot.presence}")
     row = tables.closures[closure.variant]
     # C03 and C04 differ in the status alone, so a variant other than the named one is always a wrong name.
     _need(fits == closure.variant, f"this is {fits}, not {closure.variant}")
     _need(snapshot.source in row["only_sources"], f"{closure.variant} is not for {snapshot.source}")
     codes = row["codes"][status]
-    if codes == "stage":
+    _need(
+        codes == "stage" or outcome.code in codes,
+        f"{closure.variant} cannot close {status} with {outcome.code} (ruling R9)",
+    )
+    if kind in ("FAIL", "STOP"):
+        # V006 §4: also where the variant names its codes, they must be codes of the source.
         _check_domain(snapshot, outcome.code, source_state, snapshot.presence, tables)
-    else:
-        _need(outcome.code in codes, f"{closure.variant} cannot close {status} with {outcome.code} (ruling R9)")
     return status
 
 
-def _check_domain(snapshot: ItemPackageSnapshot, code: str, source_state: str, presence: str, tables: Tables) -> None:
+def _check_domain(
+    snapshot: ItemPackageSnapshot, code: str, source_state: str, presence: str, tables: Tables
+) -> None:
     if _window(snapshot, tables):
         # Inside a closing window the verdict stands already; only the writing can fail (rulings R5, R24).
         writing_failed = tables.failure_codes["unexpected"][tables.node_of(source_state, presence)]
@@ -177,8 +221,6 @@ def _check_domain(snapshot: ItemPackageSnapshot, code: str, source_state: str, p
     before = source_presence(snapshot.lane, source_state, presence, tables)
     domain = allowed_codes(source_state, before, snapshot.quota_state, tables)
     _need(code in domain, f"{code} is not a code of {tables.node_of(source_state, before)}")
-
-
 
 
 def _note(snapshot: ItemPackageSnapshot, code: str, status: str, tables: Tables) -> str:

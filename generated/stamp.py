@@ -4,14 +4,14 @@
 from collections.abc import Mapping
 from typing import Final
 
-SPEC_SHA256: Final[str] = "c0768da58f4d2b12ef6532ddc65bee246f761737d9ddc634d28c302de520a477"
+SPEC_SHA256: Final[str] = "c8ba64973c64359378ba2275db73d404ed80ac16310b553523023ff1a5176546"
 
 SOURCES: Final[Mapping[str, str]] = {
     "spec/closures.yaml": "1d9b93a3d57dfcf4691b829d4043e21743e987b330253dc5a2b8ffcb031134ab",
     "spec/codes.yaml": "1b485d17550bfb7289042bf0c90aa126be6788cdf8925bdda55a441f41423701",
     "spec/edges.yaml": "d96c371c67a731d2bd1cf1728e132c387c445803cfafc09b0987f31394f348d3",
     "spec/evidence.yaml": "876579ee2482b3ff946a5b97e36c57140157803d2e231888eb0280442623e121",
-    "spec/failures.yaml": "52bf73994d977b85b52ef1710c20badef5112d511f3b96f8b15fe4674a9eac91",
+    "spec/failures.yaml": "e0ca44b0b62525cc5a0e87c9fa8bace9613d355718dbb0fc06128ecacbb0cb2f",
     "spec/governance.yaml": "09d1bdb2c0026dec6e5f80120bb5c870ef95ee6d2f8c642041b02582cdaee7cf",
     "spec/keep.yaml": "8648b3f9b43672ed4baa79f8c07a427628773216473ecf30affebd6e6e6b8aba",
     "spec/ledger.yaml": "fe4418713171e242e640d07a4c13c53575e680f58dc49b718572283169273543",
@@ -19,7 +19,7 @@ SOURCES: Final[Mapping[str, str]] = {
     "spec/presence.yaml": "cfcdf823a2bb1b134a87291e345e1d4f4761d1dfe14f964245b797ad2968e174",
     "spec/recovery.yaml": "1b520f014206458ab72d88db815b5ef97990cb7297b6e7b714dedf95faa78ee9",
     "spec/rulings.yaml": "0dd14ebc44ec93c053398e53233847f3e2fc6482de1e17bea37b3364c536ec78",
-    "spec/steps.yaml": "34e7873daa7f876916afb26ccfc0105855dfee86cc14ca3ad6f12e6f29052977",
+    "spec/steps.yaml": "0fcb342ac2d2ba4ae8af2f4d193e4e61867650f6c97146ca364e624d6bfb7761",
     "spec/terminal.yaml": "db71add41ad0e4df86ecc73332a95a2e4ba610cd3cdf545079ec7e2ea39965db",
     "spec/unreachable.yaml": "7270dba8945b21caa841065c45d9c8f22e26ef48e17d59af5b9f2b2497dfc79f",
 }

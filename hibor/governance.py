@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from fsm import ContractError, code_class
+from fsm import ContractError, Tables, code_class
 from generated.governance import RUN_STATUSES
 
 Item = Mapping[str, Any]
@@ -63,15 +63,20 @@ class RunFacts:
             return None
 
 
+_TABLES: Final = Tables.default()
+QUOTA_CODE: Final = _TABLES.failure_codes["quota_exhausted"][_TABLES.states[0]]
+LATE_CODES: Final = (
+    _TABLES.failure_codes["deadline"][_TABLES.states[0]],
+    _TABLES.failure_codes["persist_late"][_TABLES.states[6]],
+)
+
+
 def _quota_met(facts: RunFacts) -> bool:
-    return any(
-        item["stop_code"] == "QUOTA_EXHAUSTED" and item["source"] == "NEW_TRIGGER" for item in facts.counted
-    )
+    return any(item["stop_code"] == QUOTA_CODE and item["source"] == "NEW_TRIGGER" for item in facts.counted)
 
 
 def _deadline_met(facts: RunFacts) -> bool:
-    late = ("DEADLINE_EXPIRED", "PERSIST_LATE")
-    return facts.deadline_ended or any(item["stop_code"] in late for item in facts.counted)
+    return facts.deadline_ended or any(item["stop_code"] in LATE_CODES for item in facts.counted)
 
 
 def _partial(facts: RunFacts) -> bool:

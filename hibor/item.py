@@ -58,6 +58,7 @@ class ItemResult:
     closed: bool
     uncertain: bool = False
     contract_error: bool = False
+    already_downloaded: bool = False
 
 
 class ItemRun:
@@ -74,6 +75,7 @@ class ItemRun:
         self.folder: ItemFolder = services.item_folder(job.run_id, job.index, job.item_id)
         self.journal = Journal(self.folder.journal, services.durable, services.clock, services.calendar.tzinfo)
         self.result: ItemResult | None = None
+        self.failure: str | None = None
         self._orders = 0
         self.draft.run_started_s = services.deadline.started_s
 
@@ -95,6 +97,49 @@ class ItemRun:
         while self.result is None:
             self.advance()
         return self.result
+
+    def refuse(self, failure: str, detail: str = "") -> None:
+        """End the item at its first node for a reason the run knows (a NEW item that may not be opened)."""
+        self._stop(failure, detail or failure, None)
+
+    def resume(self, action: str) -> None:
+        """Take up an earlier run's item where the recovery table says; `run_host` then goes on from there."""
+        self._note_recovery()
+        try:
+            if action == "finish":
+                self.perform(self._announced_event())
+            elif action == "roll_forward" and self.draft.mark == "CODE":
+                self.perform("refused")
+            elif action == "roll_forward" and self._publish_window():
+                self.draft.pending_final = self.draft.publish_intent
+                self.perform("published")
+        except FsmError as error:
+            self._broken(error)
+        except Exception as error:
+            self._stop(*self._as_failure(error))
+
+    def _publish_window(self) -> bool:
+        """True for a PURE item between PUBLISH_INTENT and its STATE (ruling R29)."""
+        return self.draft.mark == "PUBLISH_INTENT" and self.machine.may("published", self.facts())
+
+    def _announced_event(self) -> str:
+        assert self.draft.closing is not None
+        return self.services.tables.close_events[self.job.lane, self.machine.node][self.draft.closing["variant"]]
+
+    def _note_recovery(self) -> None:
+        """One RECOVERED record an item, whatever becomes of it."""
+        if self.journal.last("RECOVERED") is None:
+            data = {"run_id": self.services.run_id, "node": self.machine.node}
+            self.note("RECOVERED", data, step="recovered.journal")
+
+    def settle(self) -> None:
+        """Settle the reservation of an item that closed without a quota terminal (ruling R19)."""
+        draft, result = self.draft, self.result
+        if result is None or not result.closed or draft.reservation is None or draft.quota_terminal is not None:
+            return
+        attempted = draft.intent is not None
+        step = "settle.doubt" if attempted else "settle.release"
+        self.services.require_ledger().settle(draft.reservation, attempted=attempted, step=step)
 
     @property
     def needs_host(self) -> bool:
@@ -222,6 +267,7 @@ class ItemRun:
 
     def _stop(self, failure: str, detail: str, code: str | None) -> None:
         """End this item's run for `failure`: close it, or keep it where it is (ruling R10)."""
+        self.failure = failure
         try:
             evidence = self.probe()
             node = self.services.tables.node_of(self.machine.state, evidence.presence)
@@ -287,7 +333,14 @@ class ItemRun:
     def _finish(self, evidence: Evidence, outcome: ItemOutcome, detail: str | None, *, closed: bool) -> None:
         snapshot = self.draft.snapshot(self.machine.state, evidence)
         item = build_terminal_item(snapshot, outcome, self.services.tables)
-        self.result = ItemResult(item, outcome.code, detail, closed=closed, uncertain=evidence.uncertain)
+        self.result = ItemResult(
+            item,
+            outcome.code,
+            detail,
+            closed=closed,
+            uncertain=evidence.uncertain,
+            already_downloaded=self.failure == "already_downloaded",
+        )
         self.machine.release()
 
 

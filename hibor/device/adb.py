@@ -3,10 +3,10 @@
 Rules of this file: no server is ever started or killed here (adbutils would start one by itself, possibly of
 another version: its `_safe_connect` is overridden); every operation has one deadline for the whole, counted
 bytes and a bounded first reply (faults F05, F24); exit codes come from shell_v2, else from a random marker
-(fault F12); every low-level exception becomes a `DeviceError` before it leaves; nothing is retried, so nothing
-can be tapped twice. Files travel by the sync protocol only (fault F21), regular files only, into the caller's
-sink. Deadlines count on the given clock; with a scaled one at least `MACHINE_FLOOR_S` real seconds stay, because
-sockets and processes do not get faster with it.
+(fault F12); every low-level exception becomes a `DeviceError` before it leaves; nothing is retried, so
+nothing can be tapped twice. Files travel by the sync protocol only (fault F21), regular files only, into
+the caller's sink. Deadlines count on the given clock; with a scaled one at least `MACHINE_FLOOR_S` real
+seconds stay, because sockets and processes do not get faster with it.
 """
 
 from __future__ import annotations
@@ -40,9 +40,6 @@ __all__ = [
 ]
 
 MACHINE_FLOOR_S: Final = 3.0
-COMMAND_BYTES: Final = 60_000
-"""The host protocol carries at most 65,535 bytes of service name; longer commands are split by the caller."""
-
 _BUFFER_BYTES: Final = 1 << 20
 _LOW_LEVEL = (AdbError, OSError, EOFError, ValueError, struct.error)
 
@@ -274,7 +271,8 @@ def choose_device(server: AdbServer, serial: str | None) -> str:
     states = sorted({e.state for e in named})
     if any("unauthorized" in s or "authorizing" in s for s in states):
         raise DeviceError(
-            "device_unauthorized", "the phone has not allowed this computer; confirm the question on its screen"
+            "device_unauthorized",
+            "the phone has not allowed this computer; confirm the question on its screen",
         )
     raise DeviceError("device_offline", f"the phone is not usable: {', '.join(states)}")
 
@@ -394,8 +392,8 @@ class AdbDevice(ShellPhone):
         """Stream one regular file into `sink`; returns counted bytes (the 32-bit STAT size is not believed).
 
         Raises `not_regular`, `remote_vanished`, `remote_refused`, `output_limit` (more than `limit_bytes`),
-        `short_pull` / `remote_changed` (ended before / ran past `expected_bytes`), `device_replaced`, link words.
-        What the sink raises (a full local disk) is raised unchanged: it is not the phone's failure.
+        `short_pull` / `remote_changed` (ended before / ran past `expected_bytes`), `device_replaced`, link
+        words. What the sink raises (a full local disk) is raised unchanged: it is not the phone's failure.
         """
         self.check_identity()
         try:

@@ -1,8 +1,9 @@
 """Finding the nodes a profile names, and saying what is wrong when they are not there.
 
-Rules of this file: pure; where one node is required, none is `anchor_drift` and several are `anchor_ambiguous`,
-never "the first one"; nodes of other packages do not count; a node without visible area is not there. The
-diagnosis names the anchor and its nearest candidates, so that a person can repair the profile.
+Rules of this file: pure; where one node is required, none is `anchor_drift` and several are
+`anchor_ambiguous`, never "the first one"; nodes of other packages do not count; a node without visible area
+is not there. The diagnosis names the anchor and its nearest candidates, so that a person can repair the
+profile.
 """
 
 from __future__ import annotations
@@ -53,9 +54,13 @@ def find_one(tree: UiTree, anchor: Anchor, name: str) -> UiNode:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise DeviceError("anchor_drift", f"{name} ({anchor.describe()}) is not on the screen; {nearest(tree, anchor)}")
+        raise DeviceError(
+            "anchor_drift", f"{name} ({anchor.describe()}) is not on the screen; {nearest(tree, anchor)}"
+        )
     places = "; ".join(_place(node) for node in found[:4])
-    raise DeviceError("anchor_ambiguous", f"{name} ({anchor.describe()}) matches {len(found)} nodes: {places}")
+    raise DeviceError(
+        "anchor_ambiguous", f"{name} ({anchor.describe()}) matches {len(found)} nodes: {places}"
+    )
 
 
 def present(tree: UiTree, anchor: Anchor) -> bool:

@@ -1,7 +1,8 @@
 """Dates as the app writes them, made absolute by the phone's clock (design 5, "App profile").
 
-Rules of this file: pure; what is not understood is None, never today; a month and day without a year that would
-lie in the future belong to last year; `now` is the phone's clock at the moment of the dump, in the phone's zone.
+Rules of this file: pure; what is not understood is None, never today; a month and day without a year that
+would lie in the future belong to last year; `now` is the phone's clock at the moment of the dump, in the
+phone's zone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ _FULL: Final = re.compile(r"(?<!\d)(20\d{2})\s*[-/.年]\s*(\d{1,2})\s*[-/.月]\s
 _COMPACT: Final = re.compile(r"(?<!\d)(20\d{2})(\d{2})(\d{2})(?!\d)")
 _SHORT: Final = re.compile(r"^(\d{2})(\d{2})(\d{2})$")
 _MONTH_DAY: Final = re.compile(r"(?<![\d:])(\d{1,2})\s*[-/月.]\s*(\d{1,2})(?![\d:])")
-_AGO: Final = re.compile(r"(\d+|半|[一二两三四五六七八九十])\s*(?:个)?\s*(秒|分钟|分|小时|天|日|周)\s*(?:以)?前")
+_AGO: Final = re.compile(
+    r"(\d+|半|[一二两三四五六七八九十])\s*(?:个)?\s*(秒|分钟|分|小时|天|日|周)\s*(?:以)?前"
+)
 _DAY_WORDS: Final = (("大前天", 3), ("前天", 2), ("昨天", 1), ("昨日", 1), ("今天", 0), ("今日", 0))
 _NOW_WORDS: Final = ("刚刚", "刚才")
 _CLOCK: Final = re.compile(r"(?<!\d)([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?!\d)")
@@ -35,7 +38,7 @@ def _ago(amount: str, unit: str, now: datetime) -> date:
 
 
 def parse_date(text: str, now: datetime) -> date | None:
-    """`2026-11-30`, `20261130`, `261130`, `11-30`, `今天 08:31`, `昨天`, `3小时前`, `刚刚`, `08:31` → date."""
+    """`2026-11-30`, `20261130`, `261130`, `11-30`, `今天 08:31`, `昨天`, `3小时前`, `08:31` → date."""
     text = text.strip()
     for pattern in (_FULL, _COMPACT):
         match = pattern.search(text)

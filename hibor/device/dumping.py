@@ -1,10 +1,11 @@
 """How a UI dump is obtained from a phone that does not always give one.
 
-Rules of this file: the dump file is removed, written and read in one shell call, so one round trip serves and an
-old file can never be taken for a new one (fault F34); what `uiautomator` prints decides, never its exit code
-(faults F29, F31); every attempt is counted and the whole is bounded by attempts and by the caller's deadline;
-what worked is remembered per screen. "null root node" is retried; a screen that never idles gets `--compressed`,
-then a swipe that moves its banner away; a taken slot is an answer of its own and is not fought over (fault F44).
+Rules of this file: the dump file is removed, written and read in one shell call, so one round trip serves
+and an old file can never be taken for a new one (fault F34); what `uiautomator` prints decides, never its
+exit code (faults F29, F31); every attempt is counted and the whole is bounded by attempts and by the
+caller's deadline; what worked is remembered per screen. "null root node" is retried; a screen that never
+idles gets `--compressed`, then a swipe that moves its banner away; a taken slot is an answer of its own and
+is not fought over (fault F44).
 """
 
 from __future__ import annotations

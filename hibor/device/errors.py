@@ -1,8 +1,8 @@
 """Failures of the phone and its link, as one exception type with a closed vocabulary.
 
-Rules of this file: every low-level exception becomes a `DeviceError` at the edge where it happened, with one word
-of `FAILURE_WORDS`; `spec/failures.yaml` maps (stage, word) to a public code, nothing else does. `detail` is for
-people and is redacted here, once, so that no caller can forget it (design 5, "Adapter").
+Rules of this file: every low-level exception becomes a `DeviceError` at the edge where it happened, with
+one word of `FAILURE_WORDS`; `spec/failures.yaml` maps (stage, word) to a public code, nothing else does.
+`detail` is for people and is redacted here, once, so that no caller can forget it (design 5, "Adapter").
 """
 
 from __future__ import annotations
@@ -13,14 +13,59 @@ from pathlib import Path
 from typing import Final
 
 FAILURE_WORDS: Final[frozenset[str]] = frozenset(
-    """server_unreachable command_start_failed command_timeout output_limit link_lost device_ambiguous
-    device_offline device_unauthorized device_replaced package_missing package_cloned cache_unreadable
-    not_collectable device_locked input_blocked battery_low access_control dump_unreadable dump_stale
-    ui_slot_taken opaque_webview foreign_window anchor_drift anchor_ambiguous cursor_lost detail_mismatch
-    trigger_refused dialog_open no_new_file cache_ambiguous remote_changed remote_vanished remote_refused
-    short_pull pull_hash_mismatch clock_invalid day_boundary quota_exhausted already_paid likely_duplicate
-    foreign_final lock_timeout ledger_invalid replay_conflict deadline not_regular final_conflict
-    publish_failed manifest_invalid persist_late unexpected""".split()
+    [
+        "server_unreachable",
+        "command_start_failed",
+        "command_timeout",
+        "output_limit",
+        "link_lost",
+        "device_ambiguous",
+        "device_offline",
+        "device_unauthorized",
+        "device_replaced",
+        "package_missing",
+        "package_cloned",
+        "cache_unreadable",
+        "not_collectable",
+        "device_locked",
+        "input_blocked",
+        "battery_low",
+        "access_control",
+        "dump_unreadable",
+        "dump_stale",
+        "ui_slot_taken",
+        "opaque_webview",
+        "foreign_window",
+        "anchor_drift",
+        "anchor_ambiguous",
+        "cursor_lost",
+        "detail_mismatch",
+        "trigger_refused",
+        "dialog_open",
+        "no_new_file",
+        "cache_ambiguous",
+        "remote_changed",
+        "remote_vanished",
+        "remote_refused",
+        "short_pull",
+        "pull_hash_mismatch",
+        "clock_invalid",
+        "day_boundary",
+        "quota_exhausted",
+        "already_paid",
+        "likely_duplicate",
+        "foreign_final",
+        "lock_timeout",
+        "ledger_invalid",
+        "replay_conflict",
+        "deadline",
+        "not_regular",
+        "final_conflict",
+        "publish_failed",
+        "manifest_invalid",
+        "persist_late",
+        "unexpected",
+    ]
 )
 """Words this package may use; PDF findings are added by `hibor.pdf`."""
 
@@ -56,9 +101,9 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
 class DeviceError(Exception):
     """Something about the phone, its link or its screen went wrong.
 
-    `failure` is a word of `FAILURE_WORDS`; `detail` a redacted sentence for people; `command_sent` is False only
-    when it is certain that the phone never received the command, which is the positive proof a trigger needs
-    (ruling R21). The original exception is the `__cause__`.
+    `failure` is a word of `FAILURE_WORDS`; `detail` a redacted sentence for people; `command_sent` is False
+    only when it is certain that the phone never received the command, which is the positive proof a trigger
+    needs (ruling R21). The original exception is the `__cause__`.
     """
 
     def __init__(

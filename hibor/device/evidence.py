@@ -1,7 +1,7 @@
 """What is kept of a screen as evidence: the dump, a screenshot, their hashes.
 
-Rules of this file: a screenshot is welcome but never needed (a secure window gives a black one, which is said);
-failing to take one is recorded, not raised; bytes are handed to the caller, nothing is written here.
+Rules of this file: a screenshot is welcome but never needed (a secure window gives a black one, which is
+said); failing to take one is recorded, not raised; bytes are handed to the caller, nothing is written here.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _LIMIT_BYTES = 64 * 1024 * 1024
 
 @attrs.frozen
 class ScreenEvidence:
-    """`dump_sha256` is over the dump's bytes, `screenshot_sha256` over the PNG (None: not available, `note` says
-    why). `black`: the app forbids screenshots (FLAG_SECURE), so the picture shows nothing."""
+    """`dump_sha256` is over the dump's bytes, `screenshot_sha256` over the PNG (None: not available, `note`
+    says why). `black`: the app forbids screenshots (FLAG_SECURE), so the picture shows nothing."""
 
     dump_sha256: str
     screenshot_sha256: str | None
@@ -33,7 +33,9 @@ class ScreenEvidence:
 
 
 def is_black(png: bytes) -> bool:
-    """Whether a PNG (8 bits a channel) is one single black: every byte is 0, 255 (alpha) or a filter number."""
+    """Whether a PNG (8 bits a channel) is one single black: every byte is 0, 255 (alpha) or a filter
+    number.
+    """
     place, packed = 8, bytearray()
     while place + 8 <= len(png):
         length, kind = struct.unpack(">I4s", png[place : place + 8])
@@ -44,7 +46,9 @@ def is_black(png: bytes) -> bool:
         pixels = zlib.decompressobj().decompress(bytes(packed), _LIMIT_BYTES)
     except zlib.error:
         return False
-    return bool(pixels) and not pixels.strip(b"\x00\x01\x02\x03\x04\xff") and pixels.count(0) * 2 > len(pixels)
+    return (
+        bool(pixels) and not pixels.strip(b"\x00\x01\x02\x03\x04\xff") and pixels.count(0) * 2 > len(pixels)
+    )
 
 
 def capture(device: Device, tree: UiTree) -> ScreenEvidence:

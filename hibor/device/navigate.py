@@ -1,10 +1,11 @@
 """Moving through the app: start, list, detail, history, and back.
 
-Rules of this file: a swipe is not a measure (fault F110): what was passed is proven by at least one identical row
-on both screens, else half of it is swiped back; the end of the list is the profile's text or the same screen twice
-after a settled swipe, never a loading text; a page change is proven by a second sign (the report's own words, or
-the focused activity), and the control that should have caused it is not tapped again (fault F34). Dumps are what
-costs time, so each one is used for as long as it is fresh, and known distances are swiped without looking.
+Rules of this file: a swipe is not a measure (fault F110): what was passed is proven by at least one
+identical row on both screens, else half of it is swiped back; the end of the list is the profile's text or
+the same screen twice after a settled swipe, never a loading text; a page change is proven by a second sign
+(the report's own words, or the focused activity), and the control that should have caused it is not tapped
+again (fault F34). Dumps are what costs time, so each one is used for as long as it is fresh, and known
+distances are swiped without looking.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from hibor.device.reading import (
 )
 from hibor.device.screens import Looker, require_accepted
 from hibor.device.uitree import UiTree
+from hibor.device.windows import left_app
 
 KEY_BACK: Final = 4
 KEY_ENTER: Final = 66
@@ -47,6 +49,7 @@ KEY_WAKEUP: Final = 224
 FLING_MS: Final = 150
 """A fast swipe, only towards the top, where passing rows unseen does no harm."""
 MAX_BACKS: Final = 4
+END_SWIPES: Final = 2
 MAX_HALF_SWIPES: Final = 3
 MAX_SWIPES: Final = 400
 _SWIPE_OVERLAP_ROWS: Final = 1
@@ -62,7 +65,9 @@ class NextScreen:
 
 
 def same_report(row: ReportFacts, page: ReportFacts) -> bool:
-    """Whether two descriptions are of one report: printed ids decide; else the words, as far as both have them."""
+    """Whether two descriptions are of one report: printed ids decide; else the words, as far as both have
+    them.
+    """
     if row.id_read and page.id_read:
         return row.report_id == page.report_id
     first, second = normalise(row.title or ""), normalise(page.title or "")
@@ -119,22 +124,32 @@ class App:
         self.clock.sleep(pace.page_settle_s)
 
     def _return_to_list(self) -> ListScreen:
-        """From any page of the app to its list: back key, at most `MAX_BACKS` times, then a start."""
+        """From any page of the app to its list: back key, at most `MAX_BACKS` times; once a new start, when
+        the back key has left the app."""
+        started = False
         for attempt in range(MAX_BACKS + 1):
-            tree = self.looker.look("list")
+            tree = self.looker.raw_look("list")
+            if attempt and not started and left_app(tree, self.profile.app.package):
+                started = True
+                self._start()
+                tree = self.looker.raw_look("list")
+            tree = self.looker.look("list", seen=tree)
             if is_list(tree, self.profile):
                 self.looker.changed()
                 return self._remember(tree)
             require_no_webview(tree)
-            if attempt == MAX_BACKS:
+            if attempt == MAX_BACKS or started:
                 break
             require_accepted(self.device.key(KEY_BACK))
             self.clock.sleep(self.profile.pace.page_settle_s)
-            if self.device.focus().package != self.profile.app.package:
-                self._start()
         for anchor in self.profile.list.anchors:
             find_one(tree, anchor, "list.anchors")
         raise DeviceError("cursor_lost", "the app's list cannot be reached")
+
+    def ensure_list(self) -> None:
+        """Back to the list if another page was opened since; nothing when the list is where we are."""
+        if self._list is None:
+            self._return_to_list()
 
     def _follow_route(self) -> ListScreen:
         self._tap_chain(self.route.taps, f"list.routes.{self.route.name}")
@@ -191,7 +206,9 @@ class App:
         self._swipe_px(int(screen.container.height * container_share), screen, fling=fling)
 
     def _page_px(self, screen: ListScreen) -> int:
-        """As far down as leaves the last whole report at the top, so that overlap costs as little as it can."""
+        """As far down as leaves the last whole report at the top, so that overlap costs as little as it
+        can.
+        """
         most = int(screen.container.height * self.profile.pace.swipe_share)
         whole = [r for r in screen.rows if r.kind == "report" and r.report_id and not r.clipped]
         if len(whole) < 2:
@@ -221,7 +238,8 @@ class App:
             self._swipe(-self.profile.pace.swipe_share, screen, fling=True)
         for _ in range(MAX_SWIPES):
             before = _positions(screen)
-            self._swipe(-self.profile.pace.swipe_share, screen, fling=True)
+            for _ in range(END_SWIPES):  # one of them may be lost, and a lost one must not look like the top
+                self._swipe(-self.profile.pace.swipe_share, screen, fling=True)
             screen = self.list_screen()
             if _positions(screen) == before:
                 self._order = []
@@ -240,10 +258,15 @@ class App:
         return max(0, int((rows - shown / 2) // per_swipe))
 
     def next_screen(self) -> NextScreen:
-        """One page further down, with proven overlap. Raises `cursor_lost` when continuity cannot be proven or
-        the list keeps loading."""
+        """One page further down, with proven overlap. Raises `cursor_lost` when continuity cannot be proven
+        or the list keeps loading.
+
+        The end is the profile's end text, or `END_SWIPES` swipes that each left the same screen: one swipe may
+        have been lost, and one dump may have been old.
+        """
         before = self.list_screen()
         begun_s = self.clock.monotonic_s()
+        still = 0
         while True:
             self._swipe_px(self._page_px(before), before)
             after = self._settled_overlap(before)
@@ -251,8 +274,11 @@ class App:
                 old = {row.key for row in before.rows if not row.incomplete}
                 fresh = tuple(r for r in after.rows if not r.incomplete and r.key not in old)
                 return NextScreen(after, fresh, after.end is True)
-            if not after.loading:
+            still = 0 if after.loading else still + 1
+            if after.end is True or still >= END_SWIPES:
                 return NextScreen(after, (), True)
+            if not after.loading:
+                continue
             if self.clock.monotonic_s() - begun_s >= self.profile.pace.page_change_s:
                 raise DeviceError("cursor_lost", "the list goes on loading, or its loading failed")
             self.clock.sleep(self.profile.pace.poll_s)
@@ -350,7 +376,9 @@ class App:
             require_no_webview(self.last_tree)
         activity = self.device.focus().activity or ""
         if wanted and activity.endswith(wanted):
-            return DeviceError("dump_stale", "the detail page has the focus, but the dump shows the page before")
+            return DeviceError(
+                "dump_stale", "the detail page has the focus, but the dump shows the page before"
+            )
         return DeviceError("cursor_lost", error.detail)
 
     def detail_screen(self) -> DetailScreen:
@@ -361,7 +389,9 @@ class App:
         return read_detail(tree, self.profile, self.looker.phone_now())
 
     def back(self) -> ListScreen:
-        """From the detail page (or a dialog on it) to the list, proven by the list's anchors without the page's."""
+        """From the detail page (or a dialog on it) to the list, proven by the list's anchors without the
+        page's.
+        """
         for _ in range(MAX_BACKS):
             left = self.last_tree
             require_accepted(self.device.key(KEY_BACK))
@@ -375,7 +405,9 @@ class App:
     def _moved(self, tree: UiTree, left: UiTree | None) -> bool:
         if is_list(tree, self.profile) and not is_detail(tree, self.profile):
             return True
-        return left is not None and read_dialog(left, self.profile) is not None and is_detail(tree, self.profile)
+        return (
+            left is not None and read_dialog(left, self.profile) is not None and is_detail(tree, self.profile)
+        )
 
     # -- labels and history -------------------------------------------------------------------------------
 
@@ -399,7 +431,9 @@ class App:
         self._tap_chain(history.taps, "quota.history.taps")
         self._list = None
         tree = self.looker.wait_for(
-            lambda t: not present(t, history.taps[-1]) and not is_list(t, self.profile), "history", "the history"
+            lambda t: not present(t, history.taps[-1]) and not is_list(t, self.profile),
+            "history",
+            "the history",
         )
         self.looker.changed()
         return read_history(tree, self.profile)

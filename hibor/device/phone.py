@@ -43,7 +43,7 @@ T = TypeVar("T")
 IDENTITY_PROPERTIES: Final = ("ro.serialno", "ro.build.fingerprint")
 _STAT_BATCH_BYTES: Final = 30_000
 _DENIED = re.compile(r"Permission denied|Operation not permitted", re.IGNORECASE)
-_MISSING = re.compile(r"No such file|not found", re.IGNORECASE)
+_MISSING = re.compile(r"No such file|does not exist", re.IGNORECASE)
 _LOCK_WINDOWS = re.compile(r"^(?:NotificationShade|StatusBar|Keyguard)")
 
 
@@ -163,7 +163,8 @@ class ShellPhone(ABC):
         if path.code != 0 or not path.text.startswith("package:"):
             if others:
                 raise self._failed(
-                    "package_cloned", f"{name} is installed only as a clone or in a work profile (user {others[0]})"
+                    "package_cloned",
+                    f"{name} is installed only as a clone or in a work profile (user {others[0]})",
                 )
             raise self._failed("package_missing", f"{name} is not installed")
         if facts is None:
@@ -189,14 +190,18 @@ class ShellPhone(ABC):
         try:
             return read()
         except ValueError as error:
-            raise self._failed("command_start_failed", f"the phone's answer is unreadable: {error}") from error
+            raise self._failed(
+                "command_start_failed", f"the phone's answer is unreadable: {error}"
+            ) from error
 
     def dump(self, screen_key: str = "") -> UiTree:
         """The UI tree, by whatever strategy works on this screen."""
         return self._dumper.dump(screen_key)
 
     def tap(self, x: int, y: int, *, package: str | None = None) -> TapResult:
-        """One tap. Everything that could forbid it is read in one call before it; the tap is a call of its own."""
+        """One tap. Everything that could forbid it is read in one call before it; the tap is a call of its
+        own.
+        """
         commands: list[Sequence[str]] = [["getprop", name] for name in IDENTITY_PROPERTIES]
         if package is not None:
             commands += [["dumpsys", "window"], ["dumpsys", "power"]]
@@ -211,7 +216,9 @@ class ShellPhone(ABC):
         return self._input("tap", str(x), str(y))
 
     def _require_focus(self, focus: Focus, package: str) -> None:
-        """Raise unless the focused window is the app's own, for user 0, on an unlocked screen (faults F40–F42)."""
+        """Raise unless the focused window is the app's own, for user 0, on an unlocked screen (faults
+        F40–F42).
+        """
         if focus.locked or not focus.awake or _LOCK_WINDOWS.match(focus.title):
             raise self._failed("device_locked", "the screen is locked or off; unlock it by hand", False)
         if focus.package != package:
@@ -243,7 +250,9 @@ class ShellPhone(ABC):
         """Start by launcher intent, which needs no activity name."""
         (result,) = self.run(["monkey", "-p", package, "-c", "android.intent.category.LAUNCHER", "1"])
         if result.code != 0 or "No activities found" in result.all_text:
-            raise self._failed("command_start_failed", f"{package} cannot be started: {result.all_text[:200]}")
+            raise self._failed(
+                "command_start_failed", f"{package} cannot be started: {result.all_text[:200]}"
+            )
 
     def list(self, directory: str) -> Listing:
         """Entries with 64-bit facts: names by sync (byte-exact), facts by one batched `stat -c`."""
@@ -254,7 +263,9 @@ class ShellPhone(ABC):
         paths = {f"{directory.rstrip('/')}/{name}": mode for name, mode in names}
         facts = self._stat_many(tuple(paths))
         entries = tuple(
-            attrs.evolve(facts[path], kind=_kind_of_mode(mode)) for path, mode in paths.items() if path in facts
+            attrs.evolve(facts[path], kind=_kind_of_mode(mode))
+            for path, mode in paths.items()
+            if path in facts
         )
         unreadable = tuple(path.rsplit("/", 1)[-1] for path in paths if path not in facts)
         return Listing(entries, unreadable)
@@ -264,11 +275,22 @@ class ShellPhone(ABC):
         listed, readable = self.run(["ls", "-1", directory], ["test", "-r", directory])
         said = listed.all_text
         if _MISSING.search(said):
+            self._require_not_hidden(directory)
             raise self._failed("remote_vanished", f"no such folder: {directory}")
         if listed.code != 0 or readable.code != 0 or _DENIED.search(said):
             raise self._failed(
                 "cache_unreadable", f"the folder exists but may not be read: {said[:200] or directory}"
             )
+
+    def _require_not_hidden(self, directory: str) -> None:
+        """An app's own folder under Android/data is never empty; where it looks so, Android hides it."""
+        match = re.match(r"(.*/Android/data)(/[^/]+)(?:/|$)", directory)
+        if match is None:
+            return
+        parents = (match.group(1) + match.group(2), match.group(1))
+        for parent, listed in zip(parents, self.run(*(["ls", "-1", one] for one in parents)), strict=True):
+            if listed.code == 0 and not listed.text.strip():
+                raise self._failed("cache_unreadable", f"Android hides the content of {parent} from adb")
 
     def _stat_many(self, paths: Sequence[str]) -> dict[str, RemoteFile]:
         found: dict[str, RemoteFile] = {}

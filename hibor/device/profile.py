@@ -1,8 +1,9 @@
-"""Loading app profiles: strict TOML to `Profile`, with file and line for every fault (design 5, "App profile").
+"""Loading app profiles: strict TOML to `Profile`, with file and line for every fault (design 5, "App
+profile").
 
-Rules of this file: an unknown key, a wrong type, a bad regular expression or a broken rule is a fault, and all
-faults are told at once; nothing is coerced (`"3"` is no number). What the keys mean is said field by field in
-`profile_types`, which is the documentation for whoever writes a profile.
+Rules of this file: an unknown key, a wrong type, a bad regular expression or a broken rule is a fault, and
+all faults are told at once; nothing is coerced (`"3"` is no number). What the keys mean is said field by
+field in `profile_types`, which is the documentation for whoever writes a profile.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def _faults(error: BaseException, path: Place) -> Iterator[tuple[Place, str]]:
         for key in sorted(error.extra_fields):
             yield (*path, key), "unknown key"
     elif isinstance(error, KeyError):
-        yield path, f"missing key {error.args[0]!r}"
+        key = str(error.args[0])
+        yield (path if path and path[-1] == key else (*path, key)), "is missing"
     else:
         yield path, str(error) or type(error).__name__
 
@@ -107,9 +109,7 @@ def parse_profile(data: bytes, source: str) -> Profile:
         found = re.search(r"line (\d+)", str(error))
         raise ProfileError((f"{source}:{found.group(1) if found else 1} not TOML: {error}",)) from error
     lines = key_lines(text)
-    faults: list[tuple[Place, str]] = [
-        ((key,), "unknown key") for key in ("source", "sha256") if key in raw
-    ]
+    faults: list[tuple[Place, str]] = [((key,), "unknown key") for key in ("source", "sha256") if key in raw]
     version = raw.get("schema_version")
     if version != SCHEMA_VERSION or type(version) is not int:
         faults.append((("schema_version",), f"must be {SCHEMA_VERSION}"))

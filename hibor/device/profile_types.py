@@ -1,8 +1,9 @@
 """The parts an app profile is made of: value types with their own rules (design 5, "App profile").
 
-Rules of this file: data only, no reading of files or screens; no default invents an anchor. Lengths of time are
-seconds, lengths on the screen pixels; regular expressions are Python's, searched (not matched) unless anchored.
-A profile can only describe buttons a person would press: it cannot dismiss privacy, permission or update dialogs.
+Rules of this file: data only, no reading of files or screens; no default invents an anchor. Lengths of time
+are seconds, lengths on the screen pixels; regular expressions are Python's, searched (not matched) unless
+anchored. A profile can only describe buttons a person would press: it cannot dismiss privacy, permission or
+update dialogs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ FIELD_NAMES: Final = (
     "summary",
     "time",
 )
-_FORBIDDEN_DIALOGS: Final = re.compile(r"隐私|权限|更新|升级|用户协议|privacy|permission|update", re.IGNORECASE)
+_FORBIDDEN_DIALOGS: Final = re.compile(
+    r"隐私|权限|更新|升级|用户协议|privacy|permission|update", re.IGNORECASE
+)
 
 Source = Literal["text", "desc", "label"]
 AccessKind = Literal["login", "kicked", "captcha", "member", "quota", "risk"]
@@ -55,8 +58,8 @@ class Anchor:
     """How one node is recognised; every condition that is given must hold.
 
     `id`: resource id, with or without `package:id/`. `text`, `desc`: the whole text or content description.
-    `text_matches`, `desc_matches`: regular expressions. `class_name`: the whole class. `clickable`: as dumped.
-    `within`: the resource id of some ancestor.
+    `text_matches`, `desc_matches`: regular expressions. `class_name`: the whole class. `clickable`: as
+    dumped. `within`: the resource id of some ancestor.
     """
 
     id: str | None = None
@@ -86,8 +89,9 @@ class FieldRule:
     """Where a field stands inside a row or page.
 
     `id` or `class_name` choose the nodes, `nth` one of them (from 0; without both: of all nodes with a text).
-    `source`: text, desc, or label (text, else desc). `pattern`: regular expression; its group `value`, else the
-    whole match, is the field; other named groups fill the fields of their names. `optional`: may be absent.
+    `source`: text, desc, or label (text, else desc). `pattern`: regular expression; its group `value`, else
+    the whole match, is the field; other named groups fill the fields of their names. `optional`: may be
+    absent.
     """
 
     id: str | None = None
@@ -104,7 +108,7 @@ class FieldRule:
 
 @attrs.frozen
 class FieldRules:
-    """The fields an app shows. `code` is the report id the app itself prints; without it the id is derived."""
+    """The fields an app shows. `code` is the report id the app itself prints; without it one is derived."""
 
     title: FieldRule | None = None
     institution: FieldRule | None = None
@@ -130,7 +134,7 @@ class FieldRules:
 
 @attrs.frozen
 class MergedRule:
-    """Several fields in one node: the named groups of `pattern` are field names (`券商-个股-代码-标题-YYMMDD`).
+    """Several fields in one node: the named groups of `pattern` are field names (券商-个股-代码-标题-YYMMDD).
 
     `id`: the node inside the row; None: the row itself. `source` as in a field.
     """
@@ -147,8 +151,8 @@ class MergedRule:
 
 @attrs.frozen
 class RowRule:
-    """What a row is: nodes with resource id `id`, or, without one, every direct child of the container that is
-    at least `min_height_px` high and holds at least `min_texts` texts (repeated shape)."""
+    """What a row is: nodes with resource id `id`, or, without one, every direct child of the container that
+    is at least `min_height_px` high and holds at least `min_texts` texts (repeated shape)."""
 
     id: str | None = None
     min_texts: int = 2
@@ -195,10 +199,11 @@ class AppSection:
 
 @attrs.frozen
 class PaceSection:
-    """Waits, in seconds: `max_dump_age_s` a tap's target may be old; `page_settle_s` after a tap before the first
-    dump (0 where the dump itself waits for rest); `page_change_s` until a page that does not come is given up;
-    `poll_s` between dumps while waiting; `swipe_settle_s` after a swipe. `swipe_px_per_s`: the finger's speed,
-    slow enough not to fling the list; `swipe_share`: the longest swipe as a share of the list's height."""
+    """Waits, in seconds: `max_dump_age_s` a tap's target may be old; `page_settle_s` after a tap before the
+    first dump (0 where the dump itself waits for rest); `page_change_s` until a page that does not come is
+    given up; `poll_s` between dumps while waiting; `swipe_settle_s` after a swipe. `swipe_px_per_s`: the
+    finger's speed, slow enough not to fling the list; `swipe_share`: the longest swipe as a share of the
+    list's height."""
 
     max_dump_age_s: float = attrs.field(default=3.0, validator=_seconds)
     page_settle_s: float = attrs.field(default=0.6, validator=_seconds)
@@ -206,7 +211,9 @@ class PaceSection:
     poll_s: float = attrs.field(default=0.5, validator=_seconds)
     swipe_settle_s: float = attrs.field(default=0.5, validator=_seconds)
     swipe_px_per_s: float = attrs.field(default=1200.0, validator=attrs.validators.ge(100.0))
-    swipe_share: float = attrs.field(default=0.7, validator=[attrs.validators.ge(0.2), attrs.validators.le(0.9)])
+    swipe_share: float = attrs.field(
+        default=0.7, validator=[attrs.validators.ge(0.2), attrs.validators.le(0.9)]
+    )
 
 
 @attrs.frozen
@@ -233,8 +240,8 @@ class ListSection:
 
 @attrs.frozen
 class DetailSection:
-    """The detail page: `anchors` that must all be there, fields, `opening_is_free` (doctor may open one unasked),
-    `survives_leaving` (a download goes on after the page is left)."""
+    """The detail page: `anchors` that must all be there, fields, `opening_is_free` (doctor may open one
+    unasked), `survives_leaving` (a download goes on after the page is left)."""
 
     anchors: tuple[Anchor, ...]
     fields: FieldRules
@@ -248,8 +255,8 @@ class DetailSection:
 
 @attrs.frozen
 class Step:
-    """One control of the trigger, tapped once. `tap`: the control. `requires`: what must be on the screen before
-    it. `paying`: the tap that spends quota; exactly one step has it."""
+    """One control of the trigger, tapped once. `tap`: the control. `requires`: what must be on the screen
+    before it. `paying`: the tap that spends quota; exactly one step has it."""
 
     name: str
     tap: Anchor
@@ -259,9 +266,9 @@ class Step:
 
 @attrs.frozen
 class TriggerSection:
-    """The download button (`button`), its texts in each state (`idle`, `busy`, `done`: regular expressions; `done`
-    is never tapped), the `steps`, the confirm dialog's root, texts that prove success anywhere (`success_texts`),
-    and `settle_s`: how long nothing must happen before "not occurred" may be said."""
+    """The download button (`button`), its texts in each state (`idle`, `busy`, `done`: regular expressions;
+    `done` is never tapped), the `steps`, the confirm dialog's root, texts that prove success anywhere
+    (`success_texts`), and `settle_s`: how long nothing must happen before "not occurred" may be said."""
 
     button: Anchor
     idle: tuple[str, ...] = attrs.field(validator=_regex)
@@ -282,8 +289,8 @@ class TriggerSection:
 
 @attrs.frozen
 class Dialog:
-    """A dialog the collector may close: recognised by `root` and `text` (regular expression), closed by tapping
-    `dismiss`. At most `MAX_DISMISSALS` a run; never one about privacy, permissions or updates."""
+    """A dialog the collector may close: recognised by `root` and `text` (regular expression), closed by
+    tapping `dismiss`. At most `MAX_DISMISSALS` a run; never one about privacy, permissions or updates."""
 
     name: str
     root: Anchor
@@ -300,8 +307,8 @@ MAX_DISMISSALS: Final = 3
 
 @attrs.frozen
 class AccessMarker:
-    """A wall: any of `ids` on the screen, or any of `texts` (regular expressions) outside list rows and report
-    fields. `kind` says which (login, kicked, captcha, member, quota, risk)."""
+    """A wall: any of `ids` on the screen, or any of `texts` (regular expressions) outside list rows and
+    report fields. `kind` says which (login, kicked, captcha, member, quota, risk)."""
 
     kind: AccessKind
     ids: tuple[str, ...] = ()
@@ -314,8 +321,8 @@ class AccessMarker:
 
 @attrs.frozen
 class HistorySection:
-    """The app's own download history: taps that lead there from the list, rows, fields, and how many times the
-    back key returns to the list (then `home` is tapped, if given)."""
+    """The app's own download history: taps that lead there from the list, rows, fields, and how many times
+    the back key returns to the list (then `home` is tapped, if given)."""
 
     taps: tuple[Anchor, ...]
     row: RowRule
@@ -326,8 +333,8 @@ class HistorySection:
 
 @attrs.frozen
 class QuotaSection:
-    """`charged_on`: what spends quota; `zone` and `reset_time` (HH:MM): when the quota day begins; `label` and
-    `account`: where the remaining number and the account are shown; `history`: the download history."""
+    """`charged_on`: what spends quota; `zone` and `reset_time` (HH:MM): when the quota day begins; `label`
+    and `account`: where the remaining number and the account are shown; `history`: the download history."""
 
     charged_on: Literal["download", "confirm", "open"]
     zone: str = "Asia/Shanghai"
@@ -347,8 +354,9 @@ class QuotaSection:
 class CacheSection:
     """How the file is got: `acquire` from the app's cache, or by an `export` route (its taps cost nothing).
     `folders`: each probed under /sdcard and /storage/emulated/0 (write them without that prefix). `patterns`:
-    file names worth looking at; `ignore`: names of unfinished files (regular expressions). `settle_s`: size and
-    time must stand still so long. `timeout_s`: a confirmed file that has not come by then is given up."""
+    file names worth looking at; `ignore`: names of unfinished files (regular expressions). `settle_s`: size
+    and time must stand still so long. `timeout_s`: a confirmed file that has not come by then is given
+    up."""
 
     folders: tuple[str, ...]
     acquire: Literal["cache", "export"] = "cache"

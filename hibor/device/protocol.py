@@ -1,8 +1,9 @@
 """What the collector may ask of a phone, and the values it gets back.
 
-Rules of this file: no I/O and no adb words; everything above the adapter is written against `Device`. Every call
-of an implementation has one deadline for the whole operation and an output limit, raises only `DeviceError`, and
-never repeats an input event (design 5, "Adapter"; style trap "drivers that retry for you").
+Rules of this file: no I/O and no adb words; everything above the adapter is written against `Device`. Every
+call of an implementation has one deadline for the whole operation and an output limit, raises only
+`DeviceError`, and never repeats an input event (design 5, "Adapter"; style trap "drivers that retry for
+you").
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class Identity:
 
 @attrs.frozen
 class RemoteFile:
-    """One entry of the phone's file system. `size_bytes` is 64 bit (`stat -c`), `mtime_s` whole epoch seconds."""
+    """One entry of the phone's file system. `size_bytes` is 64 bit (`stat -c`), `mtime_s` whole epoch
+    seconds.
+    """
 
     path: str
     name: str
@@ -51,7 +54,9 @@ class Listing:
 
 @attrs.frozen
 class PackageInfo:
-    """An app installed for user 0. `other_users` are Android users that also have it (clones, work profile)."""
+    """An app installed for user 0. `other_users` are Android users that also have it (clones, work
+    profile).
+    """
 
     name: str
     version_name: str
@@ -61,7 +66,9 @@ class PackageInfo:
 
 @attrs.frozen
 class Screen:
-    """Logical size in pixels at rotation 0 (an override counts), density in dpi, and whether it is overridden."""
+    """Logical size in pixels at rotation 0 (an override counts), density in dpi, and whether it is
+    overridden.
+    """
 
     width: int
     height: int
@@ -154,7 +161,9 @@ class Device(Protocol):
         """Charge and temperature."""
 
     def dump(self, screen_key: str = "") -> UiTree:
-        """The UI tree of the active window; `screen_key` names the screen whose working strategy is remembered."""
+        """The UI tree of the active window; `screen_key` names the screen whose working strategy is
+        remembered.
+        """
 
     def tap(self, x: int, y: int, *, package: str | None = None) -> TapResult:
         """One tap, sent once. Identity is checked first, and the focused window where `package` is given."""

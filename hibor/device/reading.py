@@ -1,9 +1,9 @@
 """What a screen says: pure functions of a UI tree and a profile.
 
-Rules of this file: nothing is tapped and nothing waits; unreadable is told apart from empty (a container without
-rows, a web view, a wall are different answers); a row that is partly cut off is flagged, never completed by
-guessing; identity never rests on a raw title, because the same title differs between dumps (fault F35); access
-markers are looked for outside report text only, so that a report about 会员 is no wall.
+Rules of this file: nothing is tapped and nothing waits; unreadable is told apart from empty (a container
+without rows, a web view, a wall are different answers); a row that is partly cut off is flagged, never
+completed by guessing; identity never rests on a raw title, because the same title differs between dumps
+(fault F35); access markers are looked for outside report text only, so that a report about 会员 is no wall.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _LOWER_FIELDS = ("date", "pages")
 
 @attrs.frozen
 class ReportFacts:
-    """What a row or page says about a report; absent is None. `date` is ISO, absolute. `id_read` tells a report id
-    the app printed from one derived of institution, title and date."""
+    """What a row or page says about a report; absent is None. `date` is ISO, absolute. `id_read` tells a
+    report id the app printed from one derived of institution, title and date."""
 
     report_id: str | None
     id_read: bool
@@ -63,7 +63,9 @@ class ReportFacts:
 
 @attrs.frozen
 class ListRow:
-    """One row. `incomplete`: a field that every row must have is missing; `clipped`: it touches the list's edge."""
+    """One row. `incomplete`: a field that every row must have is missing; `clipped`: it touches the list's
+    edge.
+    """
 
     kind: RowKind
     facts: ReportFacts
@@ -112,7 +114,9 @@ class DetailScreen:
 
 @attrs.frozen
 class DialogState:
-    """A dialog of the app: `name` is `confirm` for the trigger's own, else the profile's; `dismiss` its button."""
+    """A dialog of the app: `name` is `confirm` for the trigger's own, else the profile's; `dismiss` its
+    button.
+    """
 
     name: str
     text: str
@@ -184,11 +188,17 @@ def _field_node(tree: UiTree, scope: UiNode | None, rule: FieldRule) -> UiNode |
     return found[0] if found else None
 
 
-def read_fields(tree: UiTree, scope: UiNode | None, rules: FieldRules, merged: MergedRule | None) -> dict[str, str]:
+def read_fields(
+    tree: UiTree, scope: UiNode | None, rules: FieldRules, merged: MergedRule | None
+) -> dict[str, str]:
     """Field name → text, for what is there; `scope` None means the whole screen."""
     found: dict[str, str] = {}
     if merged is not None:
-        node = scope if merged.id is None else _field_node(tree, scope, FieldRule(merged.id, source=merged.source))
+        node = (
+            scope
+            if merged.id is None
+            else _field_node(tree, scope, FieldRule(merged.id, source=merged.source))
+        )
         match = re.search(merged.pattern, _source_text(node, merged.source)) if node else None
         if match:
             found.update({name: value.strip() for name, value in match.groupdict().items() if value})
@@ -250,7 +260,11 @@ def _row_nodes(tree: UiTree, container: UiNode, rule: RowRule) -> tuple[UiNode, 
 
 def _kind(tree: UiTree, node: UiNode, profile: Profile) -> RowKind:
     kinds = profile.list.kinds
-    for anchors, kind in ((kinds.advert, "advert"), (kinds.announcement, "announcement"), (kinds.pinned, "pinned")):
+    for anchors, kind in (
+        (kinds.advert, "advert"),
+        (kinds.announcement, "announcement"),
+        (kinds.pinned, "pinned"),
+    ):
         if any(find_all(tree, anchor, node) for anchor in anchors):
             return kind  # type: ignore[return-value]
     return "report"
@@ -277,7 +291,9 @@ def read_list(tree: UiTree, profile: Profile, now: datetime) -> ListScreen:
     others = (*profile.list.kinds.advert, *profile.list.kinds.announcement)
     extra = [n for anchor in others for n in find_all(tree, anchor, container)]
     inside = {d.order for n in nodes for d in (n, *tree.descendants(n))}
-    nodes = sorted({n.order: n for n in (*nodes, *(e for e in extra if e.order not in inside))}.values(), key=_order)
+    nodes = sorted(
+        {n.order: n for n in (*nodes, *(e for e in extra if e.order not in inside))}.values(), key=_order
+    )
     frame = tree.visible(container)
     rows = _mark_clipped(tuple(_read_row(tree, node, profile, now) for node in nodes), profile, frame)
     _require_fields(rows, profile)
@@ -355,7 +371,9 @@ def is_detail(tree: UiTree, profile: Profile) -> bool:
 
 
 def read_detail(tree: UiTree, profile: Profile, now: datetime) -> DetailScreen:
-    """The detail page. Raises `anchor_drift` when it is another page, `opaque_webview` for an empty web view."""
+    """The detail page. Raises `anchor_drift` when it is another page, `opaque_webview` for an empty web
+    view.
+    """
     if not is_detail(tree, profile):
         require_no_webview(tree)
         for anchor in profile.detail.anchors:
@@ -413,7 +431,9 @@ def read_dialog(tree: UiTree, profile: Profile) -> DialogState | None:
         roots = find_all(tree, profile.trigger.confirm_dialog)
         if roots:
             cancel = find_all(tree, profile.trigger.cancel, roots[0]) if profile.trigger.cancel else ()
-            return DialogState("confirm", _dialog_text(tree, roots[0]), cancel[0] if len(cancel) == 1 else None)
+            return DialogState(
+                "confirm", _dialog_text(tree, roots[0]), cancel[0] if len(cancel) == 1 else None
+            )
     return None
 
 

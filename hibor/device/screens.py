@@ -1,15 +1,17 @@
 """One look at the app, and one tap: the two moves that `navigate` and `trigger` are made of.
 
-Rules of this file: a look checks whose window it is and whether a wall is up before anything else reads it; a tap
-needs a target in a dump no older than the profile allows, a pixel of it that is visible and uncovered, a dump in
-the phone's present space (fault F45), and a screen that has changed since the same control was last tapped (fault
-F34). The adapter checks identity and focus itself, in one call directly before the event. No tap is repeated.
+Rules of this file: a look checks whose window it is and whether a wall is up before anything else reads it;
+a tap needs a target in a dump no older than the profile allows, a pixel of it that is visible and
+uncovered, a dump in the phone's present space (fault F45), and a screen that has changed since the same
+control was last tapped (fault F34). The adapter checks identity and focus itself, in one call directly
+before the event. No tap is repeated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Final
 
 from hibor.clock import Clock
 from hibor.device.errors import DeviceError
@@ -18,6 +20,9 @@ from hibor.device.protocol import Device, Screen, TapResult
 from hibor.device.reading import read_dialog
 from hibor.device.uitree import UiNode, UiTree
 from hibor.device.windows import require_app, require_no_wall
+
+MACHINE_AGE_S: Final = 0.3
+MIN_LOOKS: Final = 3
 
 
 class Looker:
@@ -35,7 +40,9 @@ class Looker:
         self._tapped: set[tuple[str, int]] = set()
 
     def phone_now(self) -> datetime:
-        """The phone's clock, aware; read once and then carried on by our own clock (`sync_clock` reads it anew)."""
+        """The phone's clock, aware; read once and then carried on by our own clock (`sync_clock` reads it
+        anew).
+        """
         if self._offset is None or self._zone_now is None:
             self.sync_clock()
         assert self._offset is not None and self._zone_now is not None
@@ -52,10 +59,12 @@ class Looker:
         self.last_tree = tree
         return tree
 
-    def look(self, screen_key: str = "") -> UiTree:
-        """A dump of the app, without walls; dialogs the profile may close are closed (at most 3 a run)."""
+    def look(self, screen_key: str = "", *, seen: UiTree | None = None) -> UiTree:
+        """A dump of the app, without walls; dialogs the profile may close are closed (at most 3 a run).
+        `seen`: a dump just taken, to begin with."""
         while True:
-            tree = self.raw_look(screen_key)
+            tree = seen or self.raw_look(screen_key)
+            seen = None
             require_app(tree, self.profile)
             dialog = read_dialog(tree, self.profile)
             if dialog is None or dialog.name == "confirm" or dialog.dismiss is None:
@@ -72,8 +81,10 @@ class Looker:
         return self.clock.monotonic_s() - tree.taken_s
 
     def fresh(self, tree: UiTree) -> bool:
-        """Whether a target in this dump may still be tapped."""
-        return self.age_s(tree) <= self.profile.pace.max_dump_age_s
+        """Whether a target in this dump may still be tapped. On a scaled clock `MACHINE_AGE_S` real seconds are
+        always allowed: our own work between dump and tap does not get faster with the clock."""
+        scale = float(getattr(self.clock, "scale", 1.0))
+        return self.age_s(tree) <= max(self.profile.pace.max_dump_age_s, MACHINE_AGE_S * scale)
 
     def changed(self) -> None:
         """The page was proven to have changed: controls that look the same may be tapped again."""
@@ -82,7 +93,9 @@ class Looker:
     def target(self, tree: UiTree, node: UiNode, name: str) -> tuple[int, int]:
         """The pixel to tap. Raises `dump_stale` or `anchor_drift` where a tap would be blind."""
         if not self.fresh(tree):
-            raise DeviceError("dump_stale", f"{name}: the dump is {self.age_s(tree):.1f} s old", command_sent=False)
+            raise DeviceError(
+                "dump_stale", f"{name}: the dump is {self.age_s(tree):.1f} s old", command_sent=False
+            )
         self._require_space(tree, name)
         if (tree.digest, node.order) in self._tapped:
             raise DeviceError(
@@ -121,7 +134,9 @@ class Looker:
         require_accepted(self.send_tap(tree, node, name))
 
     def wait_for(self, wanted: Callable[[UiTree], bool], screen_key: str, what: str) -> UiTree:
-        """Look until `wanted` holds, at most `page_change_s`. Raises `cursor_lost` with what was waited for."""
+        """Look until `wanted` holds, at most `page_change_s`. Raises `cursor_lost` with what was waited
+        for.
+        """
         pace = self.profile.pace
         begun_s = self.clock.monotonic_s()
         looks = 0
@@ -130,7 +145,7 @@ class Looker:
             looks += 1
             if wanted(tree):
                 return tree
-            if looks >= 2 and self.clock.monotonic_s() - begun_s >= pace.page_change_s:
+            if looks >= MIN_LOOKS and self.clock.monotonic_s() - begun_s >= pace.page_change_s:
                 raise DeviceError("cursor_lost", f"{what} did not come within {pace.page_change_s:g} s")
             self.clock.sleep(pace.poll_s)
 
@@ -140,6 +155,7 @@ def require_accepted(result: TapResult) -> None:
     if not result.accepted:
         raise DeviceError(
             "input_blocked",
-            f"the phone refuses input from adb ({(result.refusal or '')[:120]}); allow it in the developer options",
+            f"the phone refuses input from adb ({(result.refusal or '')[:120]}); "
+            "allow it in the developer options",
             command_sent=False,
         )

@@ -1,8 +1,8 @@
 """Readers of what the phone's shell prints: pure functions, text in, values out.
 
-Rules of this file: nothing is taken for content unless its command said it succeeded (fault F12); what cannot be
-read raises `ValueError`, which the adapter turns into a `DeviceError`; carriage returns are dropped before
-anything is compared (fault F21).
+Rules of this file: nothing is taken for content unless its command said it succeeded (fault F12); what
+cannot be read raises `ValueError`, which the adapter turns into a `DeviceError`; carriage returns are
+dropped before anything is compared (fault F21).
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from hibor.device.protocol import Battery, FileKind, Focus, RemoteFile, Screen
 
 _WINDOW = re.compile(r"mCurrentFocus=Window\{[0-9a-f]+ (?:u(\d+) )?([^}\n]*)\}")
 _COMPONENT = re.compile(r"^([A-Za-z][\w.]*)/([\w.$]+)$")
-_LOCK_SIGNS = re.compile(r"(?:mDreamingLockscreen|mShowingLockscreen|isKeyguardShowing|isStatusBarKeyguard)=true")
+_LOCK_SIGNS = re.compile(
+    r"(?:mDreamingLockscreen|mShowingLockscreen|isKeyguardShowing|isStatusBarKeyguard)=true"
+)
 _WAKEFULNESS = re.compile(r"mWakefulness=(\w+)")
 _SIZE = re.compile(r"(Physical|Override) (?:size|density):\s*(\d+)(?:x(\d+))?")
 _REFUSAL = re.compile(r"(?:SecurityException|INJECT_EVENTS|Injecting (?:input events )?to another)[^\n]*")
@@ -57,7 +59,9 @@ def quote(argv: Sequence[str]) -> str:
 
 
 def split_marked(data: bytes, marker: str, count: int) -> tuple[ShellResult, ...]:
-    """Cut the output of a chain at its `marker:code` lines; the marker is random, so no content can fake it."""
+    """Cut the output of a chain at its `marker:code` lines; the marker is random, so no content can fake
+    it.
+    """
     pattern = re.compile(re.escape(marker.encode()) + rb":(\d+)\r?\n?")
     results: list[ShellResult] = []
     start = 0

@@ -1,10 +1,11 @@
 """The only place that spends quota: the profile's trigger steps, each tapped once, and what came of them.
 
-Rules of this file: nothing here repeats a tap, for whatever reason; before the first one the caller is told, with
-the hashes of dump and screenshot, so that it can journal TRIGGER_INTENT (design 5, "Trigger and cache match");
-errors before the first tap are raised, errors after it are evidence. `confirmed` needs the profile's after-state
-or a new file; `not_occurred` needs positive proof (ruling R21, or an idle button, no file and an unchanged label
-after the settle time); everything else is `uncertain`. A file the app already holds is not tapped for.
+Rules of this file: nothing here repeats a tap, for whatever reason; before the first one the caller is
+told, with the hashes of dump and screenshot, so that it can journal TRIGGER_INTENT (design 5, "Trigger and
+cache match"); errors before the first tap are raised, errors after it are evidence. `confirmed` needs the
+profile's after-state or a new file; `not_occurred` needs positive proof (ruling R21, or an idle button, no
+file and an unchanged label after the settle time); everything else is `uncertain`. A file the app already
+holds is not tapped for.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ class AlreadyDownloaded:
 
 @attrs.frozen
 class TriggerRun:
-    """What was done. `taps` are the steps whose tap left us; `paying_sent` whether the paying one did. `problem` is
-    what stopped the steps, if anything; `refused` quotes a phone that took no input; times are the clock's."""
+    """What was done. `taps` are the steps whose tap left us; `paying_sent` whether the paying one did.
+    `problem` is what stopped the steps, if anything; `refused` quotes a phone that took no input; times are
+    the clock's."""
 
     taps: tuple[str, ...]
     paying_sent: bool
@@ -77,7 +79,8 @@ class TriggerOutcome:
 def prepare(app: App, expected: ReportFacts) -> Prepared | AlreadyDownloaded:
     """Stop in front of the first control of the detail page of `expected`; nothing is tapped.
 
-    Raises `DeviceError` (`detail_mismatch`, `access_control`, `anchor_drift`, `foreign_window`, link words …).
+    Raises `DeviceError` (`detail_mismatch`, `access_control`, `anchor_drift`, `foreign_window`, link words
+    …).
     """
     page = app.detail_screen()
     if not same_report(expected, page.facts):
@@ -97,7 +100,9 @@ def prepare(app: App, expected: ReportFacts) -> Prepared | AlreadyDownloaded:
 
 
 def press(app: App, prepared: Prepared) -> TriggerRun:
-    """Tap every step's control once. The caller has journalled TRIGGER_INTENT; nothing is raised from here on."""
+    """Tap every step's control once. The caller has journalled TRIGGER_INTENT; nothing is raised from here
+    on.
+    """
     run = TriggerRun(
         (),
         False,
@@ -112,7 +117,9 @@ def press(app: App, prepared: Prepared) -> TriggerRun:
 def run_trigger(
     app: App, expected: ReportFacts, before_first_tap: Callable[[ScreenEvidence], None]
 ) -> TriggerRun | AlreadyDownloaded:
-    """`prepare`, tell the caller, `press`. What `before_first_tap` raises stops everything and is raised unchanged."""
+    """`prepare`, tell the caller, `press`. What `before_first_tap` raises stops everything and is raised
+    unchanged.
+    """
     prepared = prepare(app, expected)
     if isinstance(prepared, AlreadyDownloaded):
         return prepared
@@ -153,7 +160,9 @@ def _steps(app: App, run: TriggerRun, tree: UiTree) -> TriggerRun:
             result = app.device.tap(x, y, package=app.profile.app.package)
         except DeviceError as error:
             if error.command_sent:
-                run = attrs.evolve(run, taps=(*run.taps, step.name), paying_sent=run.paying_sent or step.paying)
+                run = attrs.evolve(
+                    run, taps=(*run.taps, step.name), paying_sent=run.paying_sent or step.paying
+                )
             return attrs.evolve(run, problem=error)
         if not result.accepted:
             return attrs.evolve(run, refused=result.refusal or "refused")
@@ -200,7 +209,9 @@ def _look(app: App, run: TriggerRun) -> _Sign:
     wall = read_access(tree, profile)
     if wall is not None:
         proven = wall.kind in _PROOF_WALLS
-        return _Sign("not_occurred" if proven else None, "access_control", f"{wall.kind}: {wall.text}", tree, left)
+        return _Sign(
+            "not_occurred" if proven else None, "access_control", f"{wall.kind}: {wall.text}", tree, left
+        )
     state, _ = read_button(tree, profile)
     if state in ("busy", "done"):
         mine = run.expected is None or same_report(run.expected, _facts(tree, app))
@@ -239,7 +250,9 @@ def watch_outcome(
         if sign.outcome is not None:
             return _verdict(app, sign.outcome, sign)
         if _has_file(new_file):
-            return _verdict(app, "confirmed", attrs.evolve(sign, reason="new_file", detail="a new file appeared"))
+            return _verdict(
+                app, "confirmed", attrs.evolve(sign, reason="new_file", detail="a new file appeared")
+            )
         now_s = app.clock.monotonic_s()
         early = _proof_without_waiting(run, sign)
         if early is not None:
@@ -261,7 +274,9 @@ def _has_file(new_file: Callable[[], bool] | None) -> bool:
 def _proof_without_waiting(run: TriggerRun, sign: _Sign) -> _Sign | None:
     """The paying tap was refused by the phone, or provably never left us."""
     if run.refused is not None and not run.paying_sent:
-        return attrs.evolve(sign, reason="trigger_refused", detail=f"the phone refused the tap: {run.refused[:120]}")
+        return attrs.evolve(
+            sign, reason="trigger_refused", detail=f"the phone refused the tap: {run.refused[:120]}"
+        )
     if not run.paying_sent:
         problem = run.problem
         reason = problem.failure if problem is not None else "trigger_refused"
@@ -299,3 +314,12 @@ def cancel_dialog(app: App) -> bool:
     app.looker.tap(tree, find_one(tree, profile.trigger.cancel, "trigger.cancel"), "trigger.cancel")
     app.clock.sleep(profile.pace.page_settle_s)
     return True
+
+
+def run_export(app: App) -> None:
+    """Tap the export route's steps, each once; its taps cost nothing, so failures are simply raised."""
+    for place, step in enumerate(app.profile.cache.export):
+        name = f"cache.export[{place}]"
+        tree = _await_control(app, step, name)
+        app.looker.tap(tree, _control(tree, step), name)
+        app.clock.sleep(app.profile.pace.page_settle_s)

@@ -1,10 +1,10 @@
 """The UI dump as a value: parsing, repair, geometry.
 
-Rules of this file: the dump is untrusted (page content reaches it), so only defusedxml parses it, within fixed
-limits of bytes, nodes and depth; characters XML forbids are repaired and the tree says so (`repaired`, fault
-F35); what is not a whole `<hierarchy>` raises `dump_unreadable`, never an empty tree. Nodes are in document
-order; a parent precedes its children; later nodes are drawn over earlier ones. All lengths are pixels of the
-dump's own space, which is also the space of `input tap` (fault F45).
+Rules of this file: the dump is untrusted (page content reaches it), so only defusedxml parses it, within
+fixed limits of bytes, nodes and depth; characters XML forbids are repaired and the tree says so
+(`repaired`, fault F35); what is not a whole `<hierarchy>` raises `dump_unreadable`, never an empty tree.
+Nodes are in document order; a parent precedes its children; later nodes are drawn over earlier ones. All
+lengths are pixels of the dump's own space, which is also the space of `input tap` (fault F45).
 """
 
 from __future__ import annotations
@@ -171,7 +171,9 @@ class UiTree:
         return None
 
     def tap_point(self, node: UiNode) -> tuple[int, int] | None:
-        """A pixel inside the visible part of `node` that nothing clickable covers; the middle where possible."""
+        """A pixel inside the visible part of `node` that nothing clickable covers; the middle where
+        possible.
+        """
         rect = self.visible(node)
         if rect.empty:
             return None

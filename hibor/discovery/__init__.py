@@ -5,6 +5,7 @@ It imports no engine and nothing else of this project. The names below are its A
 
 from .ids import sanitize_content_id
 from .protocols import (
+    BatchContext,
     DiscoveryContext,
     DiscoveryHost,
     DiscoveryJob,
@@ -22,6 +23,7 @@ from .scanner import DiscoveryHandler
 
 __all__ = [
     "RERUN_POLICIES",
+    "BatchContext",
     "Declined",
     "DiscoveryContext",
     "DiscoveryHandler",

@@ -72,6 +72,14 @@ class ScanDebtContext(Protocol):
         """True: durable when this returns. False: takes effect with the job's success."""
 
 
+@runtime_checkable
+class BatchContext(Protocol):
+    """Optional, for hosts that also keep scan debt: answers for a whole page with one query."""
+
+    def seen_uids(self, uids: Collection[str]) -> Collection[str]:
+        """Those of `uids` that are finished or failed in the snapshot."""
+
+
 @attrs.frozen
 class Frontier:
     """How far an incomplete scan got on a gapless walk from the top.

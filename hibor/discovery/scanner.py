@@ -139,7 +139,8 @@ class DiscoveryHandler:
             frontiers.scan_frontier(key) if frontiers is not None and debt_before and not full else None
         )
         rules = self._rules(prefix, full, max_pages, page_hit_ends=not full and not debt_before, dry_run=dry)
-        walk = Walk(rules, job, ctx, cast(MarkContext, ctx) if has_marks else None, frontier)
+        seen_uids = getattr(ctx, "seen_uids", None) if debts is not None else None
+        walk = Walk(rules, job, ctx, cast(MarkContext, ctx) if has_marks else None, frontier, seen_uids)
         if debts is not None and not dry:
             debts.set_scan_debt(key, True)
         end = walk.run()

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import attrs
@@ -102,7 +102,11 @@ class Walk:
         ctx: DiscoveryContext,
         marks: MarkContext | None,
         frontier: Frontier | None,
+        seen_uids: Callable[[Collection[str]], Collection[str]] | None = None,
     ) -> None:
+        self._seen_uids = seen_uids
+        self._asked: Collection[str] = frozenset()
+        self._answered: Collection[str] = frozenset()
         self._rules = rules
         self._job = job
         self._ctx = ctx
@@ -177,7 +181,8 @@ class Walk:
         walked = 0
         ready: PageRead | None = None
         while True:
-            if walked >= self._rules.max_pages:
+            # The page a jump landed on was read by the scan before; it costs nothing of this scan's pages.
+            if ready is None and walked >= self._rules.max_pages:
                 logger.warning(
                     "discovery: stopped after max_pages=%d pages; older entries were not read and the scan "
                     "is not complete",
@@ -190,9 +195,9 @@ class Walk:
                 and self._rules.stop_func(self._job, self._ctx, number)
             ):
                 return ScanEnd.STOPPED
+            walked += ready is None
             read = ready or self._fetch(number)
             ready = None
-            walked += 1
             end = self._take(read)
             if end is not None:
                 return end
@@ -308,6 +313,7 @@ class Walk:
     def _hand_out(self, read: PageRead) -> bool | None:
         """Processes the unseen entries; returns whether all (unpinned) ones were seen, None without any."""
         unpinned_seen: list[bool] = []
+        self._ask_for_all(read.entries)
         for entry in read.entries:
             seen = self._is_seen(entry)
             if entry.content_id not in self.read_ids:
@@ -363,7 +369,19 @@ class Walk:
             return False
         return self._marks.is_marked_seen(self._uid(entry.content_id))
 
+    def _ask_for_all(self, entries: Sequence[Entry]) -> None:
+        """Asks a host that can answer for many uids at once about a whole page."""
+        if self._seen_uids is not None:
+            self._asked = {
+                self._uid(content_id)
+                for entry in entries
+                for content_id in (entry.content_id, *entry.alias_ids)
+            }
+            self._answered = self._seen_uids(self._asked)
+
     def _is_uid_seen(self, uid: str) -> bool:
+        if uid in self._asked:
+            return uid in self._answered
         return self._ctx.is_completed(uid) or self._ctx.is_failed(uid)
 
     def _uid(self, content_id: str) -> str:

@@ -168,9 +168,11 @@ def closed_item(item: ItemRun, evidence: Evidence, *, successors: bool) -> Termi
 
 
 def kept_journal(item: ItemRun) -> None:
-    """Step `kept.journal`: the item stays where it is, and why."""
+    """Step `kept.journal`: the item stays where it is, and why; said once for each reason."""
+    last = item.journal.records[-1] if item.journal.records else None
     data = {"state": item.machine.state, "code": item.draft.code, "detail": item.draft.detail}
-    item.note("KEPT", data, step="kept.journal")
+    if last is None or last.event != "KEPT" or dict(last.data) != data:
+        item.note("KEPT", data, step="kept.journal")
 
 
 def _sha256(item: ItemRun, path: Path) -> str | None:

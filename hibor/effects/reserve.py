@@ -52,6 +52,8 @@ def reserve_append(item: ItemRun) -> None:
 
 def abandon(item: ItemRun) -> str:
     """Recovery of an item that never tapped anything: it is closed and its reservation released (ruling R19)."""
+    if item.job.lane == "PURE_REUSE":
+        item.services.durable.remove(item.folder.staging, step="staging.remove")
     raise EffectFailure("abandoned", "the run that opened this item ended before anything was tapped")
 
 

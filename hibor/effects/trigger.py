@@ -23,6 +23,7 @@ def open_detail(item: ItemRun) -> str:
     services, entry = item.services, item.job.entry
     services.deadline.require_phone_time(services.pace.trigger_s)
     app, cache = services.require_app(), services.require_cache()
+    app.ensure_list()
     page = app.open_detail(app.find_row(entry.report_id))
     expected = expected_facts(entry)
     if not same_report(expected, page.facts):
@@ -75,17 +76,23 @@ def trigger(item: ItemRun) -> str:
         "label_after": outcome.label_after,
     }
     services.on_outcome(outcome.reason)
-    if outcome.outcome == "not_occurred":
-        _leave_dialog(item)
+    _leave_page(item, proven_idle=outcome.outcome == "not_occurred")
     return outcome.outcome
 
 
-def _leave_dialog(item: ItemRun) -> None:
-    """A dialog left open would cover the next item; closing it is a courtesy and must not cost this item."""
+def _leave_page(item: ItemRun, *, proven_idle: bool) -> None:
+    """Close a dialog that would cover the next item, and leave a page whose download survives that.
+
+    A courtesy to the next item: it must not cost this one.
+    """
+    app = item.services.require_app()
     try:
-        cancel_dialog(item.services.require_app())
+        if proven_idle:
+            cancel_dialog(app)
+        if proven_idle or app.profile.detail.survives_leaving:
+            app.back()
     except DeviceError as error:
-        item.services.log.warning("the dialog could not be closed: %s", error.detail)
+        item.services.log.warning("the page could not be left: %s", error.detail)
 
 
 def look(item: ItemRun) -> str:

@@ -49,6 +49,11 @@ def stamp(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds")
 
 
+def milliseconds(at: str) -> int:
+    """A stamp as milliseconds since 1970 (UTC)."""
+    return round(datetime.fromisoformat(at).timestamp() * 1000)
+
+
 @attrs.frozen
 class LocalJob:
     """One dispatched job. `attempt` counts from 1, crashed attempts included."""
@@ -84,6 +89,24 @@ class LocalContext:
     def is_failed(self, uid: str) -> bool:
         """Whether `uid` had failed for good when this job was dispatched."""
         return self._cursor.execute("SELECT 1 FROM failed WHERE uid=?", (uid,)).fetchone() is not None
+
+    def seen_uids(self, uids: Collection[str]) -> set[str]:
+        """Those of `uids` that were finished or had failed when this job was dispatched."""
+        seen: set[str] = set()
+        asked = list(uids)
+        for start in range(0, len(asked), _BATCH):
+            chunk = asked[start : start + _BATCH]
+            found = self._find("wall", chunk)
+            if len(found) < len(chunk):
+                found.update(self._find("failed", [uid for uid in chunk if uid not in found]))
+            seen.update(found)
+        return seen
+
+    def _find(self, table: str, uids: list[str]) -> set[str]:
+        places = ",".join("?" * len(uids))
+        return {
+            uid for (uid,) in self._cursor.execute(f"SELECT uid FROM {table} WHERE uid IN ({places})", uids)
+        }
 
     def attempted_uids(self) -> Iterator[str]:
         """Finished and failed uids, read lazily from the snapshot."""
@@ -214,7 +237,7 @@ def _apply_one(connection: sqlite3.Connection, kind: str, body: dict[str, Any], 
             "vanished_at=NULL",
             (body["uid"], task_type, content_id, body["sort_key"], to_json(body["entry"]), at, at),
         )
-        connection.execute("INSERT OR IGNORE INTO wall VALUES (?,?,NULL)", (body["uid"], at))
+        connection.execute("INSERT OR IGNORE INTO wall VALUES (?,?,NULL)", (body["uid"], milliseconds(at)))
     elif kind == "vanish":
         connection.execute(
             "UPDATE catalogue SET vanished_at=coalesce(vanished_at,?) WHERE uid=?", (at, body["uid"])

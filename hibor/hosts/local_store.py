@@ -9,7 +9,8 @@ Rules of this file (design 6 'Hosts', fault F106):
 * A lock that is not free within `lock_wait_s` raises `HostLockedError` with the reason; nothing goes on
   without the file. A file system without working WAL (some network shares) is refused when the file is
   opened.
-* The page cache is small and fixed, so memory does not grow with the number of ids.
+* The page cache is small and fixed, so memory does not grow with the number of ids. A finished job's row is
+  kept short (its time is a number), because the wall is read at random places all the time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SCHEMA_VERSION = 1
 CACHE_SIZE_KIB = 8192
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS wall (uid TEXT PRIMARY KEY, at TEXT, input_hash TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS wall (uid TEXT PRIMARY KEY, at_ms INTEGER, input_hash TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS failed (
     uid TEXT PRIMARY KEY, reason TEXT NOT NULL, attempts INTEGER NOT NULL, at TEXT NOT NULL,
     payload TEXT NOT NULL, input_hash TEXT
@@ -98,7 +99,6 @@ class Store:
         connection = sqlite3.connect(self.path, timeout=self.lock_wait_s, isolation_level=None)
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute(f"PRAGMA cache_size=-{CACHE_SIZE_KIB}")
-        connection.execute("PRAGMA temp_store=MEMORY")
         return connection
 
     @contextmanager
@@ -109,7 +109,7 @@ class Store:
         except sqlite3.OperationalError as error:
             if _is_lock(error):
                 raise HostLockedError(self.path, self.lock_wait_s, error) from error
-            raise
+            raise HostError(f"{self.path.name} cannot be used: {error}") from error
         except sqlite3.DatabaseError as error:
             if type(error) is sqlite3.DatabaseError:
                 raise HostError(f"{self.path.name} is not a usable database: {error}") from error

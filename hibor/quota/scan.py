@@ -77,14 +77,17 @@ def scan(
     try:
         with path.open("rb") as stream:
             stream.seek(place.size_bytes)
-            for event, line, offset in _events(stream, path, account, place, end_bytes):
+            last: tuple[Event, int, int, str] | None = None
+            for event, size_bytes, offset, digest in _events(stream, path, account, place, end_bytes):
                 try:
-                    fold.apply(event, (offset, len(line)))
+                    fold.apply(event, (offset, size_bytes))
                 except FoldRefused as error:
                     raise LedgerInvalid(path, event.seq, str(error)) from error
                 marks.note(event.seq, offset)
-                end = offset + len(line) + 1
-                place = Place(event.seq, end, event.hash, sha256_hex(line), event.at, len(line))
+                last = (event, size_bytes, offset, digest)
+            if last is not None:
+                event, size_bytes, offset, digest = last
+                place = Place(event.seq, offset + size_bytes + 1, event.hash, digest, event.at, size_bytes)
     except FileNotFoundError:
         if place.count:
             raise LedgerInvalid(path, 0, "the file is gone") from None
@@ -141,8 +144,11 @@ def read_event(path: Path, span: tuple[int, int]) -> Event:
 
 def _events(
     stream: BinaryIO, path: Path, account: str, place: Place, end_bytes: int | None
-) -> Iterator[tuple[Event, bytes, int]]:
-    """Lines from the stream's position on, each checked against the one before."""
+) -> Iterator[tuple[Event, int, int, str]]:
+    """Events from the stream's position on, each checked against the one before.
+
+    With the line's length, offset and sha256, which the next line names as `prev`.
+    """
     seq, prev, offset = place.count, place.prev, place.size_bytes
     while end_bytes is None or offset < end_bytes:
         raw = stream.readline()
@@ -169,5 +175,6 @@ def _events(
             raise LedgerInvalid(
                 path, seq + 1, "the chain breaks here: the line before is not the one it was built on"
             )
-        yield event, line, offset
-        seq, prev, offset = event.seq, sha256_hex(line), offset + len(raw)
+        seq, prev = event.seq, sha256_hex(line)
+        yield event, len(line), offset, prev
+        offset += len(raw)

@@ -27,7 +27,7 @@ from hibor.sim.state import Heartbeat, start_clock
 
 PARENT_CHECK_S = 0.5
 AHEAD = 15
-LOCK_WAIT_S = 5.0
+LOCK_WAIT_S = 2.0
 EXIT_USAGE, EXIT_BUSY = 64, 75
 
 

@@ -371,7 +371,7 @@ class ResearchApp:
 
     def _delete(self, fault: Fault) -> None:
         """Delete the report of the fault's rank, else the newest ones that are scrolled past."""
-        if fault.report:
+        if 1 <= fault.report <= len(self._feed.original):
             self._feed.delete(self._feed.at_rank(fault.report).report_id)
             return
         for report in self._feed.reports()[: fault.amount]:

@@ -14,13 +14,15 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import attrs
+
 from hibor.clock import Clock
 from hibor.sim.app import POPUP_KINDS, ResearchApp
 from hibor.sim.downloads import Downloads
 from hibor.sim.faultbook import FaultBook
 from hibor.sim.feed import ServerFeed
 from hibor.sim.pages import list_bounds, system_window
-from hibor.sim.scenario import Fault, Scenario
+from hibor.sim.scenario import Fault, FeedSettings, Scenario
 from hibor.sim.screens import APP_PACKAGE, Window, black_png, window_png, window_xml
 from hibor.sim.seam import (
     Display,
@@ -106,7 +108,7 @@ class SimPhone:
         self.on_record: Callable[[], None] | None = None
         self.truth = TruthLog(folder / "truth.jsonl")
         self.pull_bytes_per_s = scenario.pace.pull_bytes_per_s
-        self.feed = ServerFeed(scenario.feed, self._state)
+        self.feed = ServerFeed(self._feed_settings(), self._state)
         self._faults = FaultBook(scenario.faults, self._state.fault_counts, self.feed.rank)
         self.vfs = Vfs(self.now)
         self._fill_storage()
@@ -125,6 +127,15 @@ class SimPhone:
         self._limit_access()
         self.vfs.refresh = self.settle
         self._store.save()
+
+    def _feed_settings(self) -> FeedSettings:
+        """The scenario's feed; which reports there are was decided at the phone's first start, for good."""
+        feed, state = self._scenario.feed, self._state
+        if self._store.is_new:
+            state.feed_seed, state.feed_reports, state.feed_hostile = feed.seed, feed.reports, feed.hostile
+        return attrs.evolve(
+            feed, seed=state.feed_seed, reports=state.feed_reports, hostile=state.feed_hostile
+        )
 
     def _fill_storage(self) -> None:
         """What every phone has on its storage beside the app's files."""

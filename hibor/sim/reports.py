@@ -10,7 +10,10 @@ screenshots.
 from __future__ import annotations
 
 import random
+import re
+import struct
 import threading
+import zlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -358,22 +361,46 @@ def paint_png(width: int, height: int, strokes: Sequence[Stroke]) -> bytes:
     with _LIBRARY_LOCK:
         document = pymupdf.open()
         page = document.new_page(width=width, height=height)
-        font = pymupdf.Font("cjk")
         shape = page.new_shape()
-        writers: dict[Color, Any] = {}
         for stroke in strokes:
             left, top, right, bottom = stroke.bounds
             if stroke.fill is not None and right > left and bottom > top:
                 shape.draw_rect(pymupdf.Rect(left, top, right, bottom))
                 shape.finish(color=None, fill=stroke.fill)
-            text = _printable(stroke.text)[: 2 * max(1, (right - left) // stroke.size_px)]
-            if text.strip():
-                writer = writers.setdefault(stroke.color, pymupdf.TextWriter(page.rect, color=stroke.color))
-                baseline = min(bottom, top + (bottom - top + stroke.size_px) // 2)
-                writer.append((left + 8, baseline), text, font=font, fontsize=stroke.size_px)
         shape.commit()
-        for writer in writers.values():
-            writer.write_text(page)
-        data: bytes = page.get_pixmap(alpha=False).tobytes("png")
+        shape = page.new_shape()
+        for stroke in strokes:
+            _paint_text(shape, stroke)
+        shape.commit()
+        pixels = bytes(page.get_pixmap(alpha=False).samples)
         document.close()
-        return data
+    return _png(width, height, pixels)
+
+
+def _png(width: int, height: int, pixels: bytes) -> bytes:
+    """RGB pixels as a PNG; twice as fast as the library's own writer, because it packs less tightly."""
+    row = width * 3
+    lines = b"".join(b"\0" + pixels[start : start + row] for start in range(0, row * height, row))
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(lines, 1)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+def _paint_text(shape: Any, stroke: Stroke) -> None:
+    """The stroke's text, cut where its box ends; Latin letters in their own font, which is narrower."""
+    left, top, right, bottom = stroke.bounds
+    x, y = left + 8.0, min(bottom, top + (bottom - top + stroke.size_px) // 2)
+    for run in re.findall(r"[\x20-\x7e]+|[^\x20-\x7e]+", _printable(stroke.text)):
+        latin = run[0] <= "~"
+        room = int((right - x) / (stroke.size_px * (0.5 if latin else 1.0)))
+        shown = run[: max(0, room)]
+        if not shown.strip():
+            x += stroke.size_px * 0.28 * len(shown)
+            continue
+        font = "helv" if latin else "china-s"
+        shape.insert_text((x, y), shown, fontname=font, fontsize=stroke.size_px, color=stroke.color)
+        x += pymupdf.get_text_length(shown, "helv", stroke.size_px) if latin else stroke.size_px * len(shown)

@@ -67,7 +67,10 @@ class PaceSettings:
 
 @attrs.frozen
 class FeedSettings:
-    """The list: how many reports, what stands between them, how it pages."""
+    """The list: how many reports, what stands between them, how it pages.
+
+    `seed`, `reports` and `hostile` count at the first start of a state folder; later starts keep its reports.
+    """
 
     seed: int = 20261130
     reports: int = 40

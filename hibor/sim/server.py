@@ -51,13 +51,15 @@ class GuardedProcess:
 
     `arguments` is the command line. stderr is appended to `stderr_path` or dropped. With `keep_stdout` the
     program's stdout can be read from `stdout` (and must be, or it fills up); else it is dropped.
+    `remove_at_end` is a folder of the program's own that goes with it.
     Raises `ServerError` when the program cannot be started.
     """
 
     def __init__(
         self, arguments: Sequence[str], *, environment: Mapping[str, str] | None = None,
-        stderr_path: Path | None = None, keep_stdout: bool = False,
+        stderr_path: Path | None = None, keep_stdout: bool = False, remove_at_end: Path | None = None,
     ) -> None:
+        self._remove_at_end = remove_at_end
         # Its own process group: Ctrl-C in the console is ours to handle, not the program's.
         group_flag = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
         with contextlib.ExitStack() as stack:
@@ -67,7 +69,8 @@ class GuardedProcess:
             self._watchdog = subprocess.Popen(
                 [
                     sys.executable, "-I", "-S", str(_WATCHDOG),
-                    *(["--keep-stdout"] if keep_stdout else []), *arguments,
+                    *(["--keep-stdout"] if keep_stdout else []),
+                    *([f"--remove={remove_at_end}"] if remove_at_end is not None else []), *arguments,
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -113,20 +116,21 @@ class GuardedProcess:
             self._watchdog.kill()
             self._watchdog.wait(10.0)
         self.stdout.close()
+        if self._remove_at_end is not None:
+            # Nothing is left to do unless the watchdog was killed.
+            shutil.rmtree(self._remove_at_end, ignore_errors=True)
 
 
 class PrivateAdbServer:
     """An adb server of our own. Use as a context manager, or `start()` and `stop()`.
 
-    `home` holds its key and log; None: a temporary folder, removed at `stop()`. `port` 0: a free one.
+    `home` holds its key and log; None: a temporary folder that goes with the server. `port` 0: a free one.
     """
 
     def __init__(self, home: Path | None = None, port: int = 0) -> None:
         self._given_home = home
         self._wanted_port = port
         self._process: GuardedProcess | None = None
-        self._home: Path | None = None
-        self._token = ""
         self.port = port
 
     @property
@@ -150,24 +154,15 @@ class PrivateAdbServer:
         """Start and wait until it answers. Raises `ServerError`."""
         if self._process is not None:
             return self
-        self._home = self._given_home or Path(tempfile.mkdtemp(prefix="hibor-adb-"))
-        self._home.mkdir(parents=True, exist_ok=True)
         for _ in range(PORT_ATTEMPTS):
             self.port = self._wanted_port or free_port()
-            token = f"log-{secrets.token_hex(6)}"
-            process = GuardedProcess(
-                [adb_binary(), "-L", f"tcp:{self.port}", "nodaemon", "server"],
-                environment=private_environment(self._home, token),
-                stderr_path=self._home / "adb-server.log",
-            )
+            process, token = self._launch()
             if self._answers(process, token):
-                self._process, self._token = process, token
+                self._process = process
                 return self
             process.stop()
-            shutil.rmtree(self._home / token, ignore_errors=True)
             if self._wanted_port:
                 break
-        self._forget_home()
         raise ServerError(f"the private adb server did not come up on port {self.port}")
 
     def stop(self) -> None:
@@ -175,9 +170,22 @@ class PrivateAdbServer:
         if self._process is not None:
             self._process.stop()
             self._process = None
-            if self._home is not None:
-                shutil.rmtree(self._home / self._token, ignore_errors=True)
-        self._forget_home()
+
+    def _launch(self) -> tuple[GuardedProcess, str]:
+        """Start adb on `port`; the process, and the name of the log folder that tells it from others.
+
+        The watchdog removes what is temporary, because this process may be gone by then.
+        """
+        token = f"log-{secrets.token_hex(6)}"
+        home = self._given_home or Path(tempfile.mkdtemp(prefix="hibor-adb-"))
+        home.mkdir(parents=True, exist_ok=True)
+        process = GuardedProcess(
+            [adb_binary(), "-L", f"tcp:{self.port}", "nodaemon", "server"],
+            environment=private_environment(home, token),
+            stderr_path=home / "adb-server.log",
+            remove_at_end=home if self._given_home is None else home / token,
+        )
+        return process, token
 
     def __enter__(self) -> PrivateAdbServer:
         return self.start()
@@ -225,11 +233,6 @@ class PrivateAdbServer:
         except ServerError:
             # An older adb does not know the request. One that finds its port taken gives up after a while.
             return not process.ended_within(BIND_PATIENCE_S)
-
-    def _forget_home(self) -> None:
-        if self._home is not None and self._given_home is None:
-            shutil.rmtree(self._home, ignore_errors=True)
-        self._home = None
 
 
 def private_environment(home: Path, log_folder: str = "log") -> dict[str, str]:

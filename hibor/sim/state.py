@@ -74,6 +74,9 @@ class PhoneState:
 
     first_start: datetime
     schema_version: int = 1
+    feed_seed: int = 0
+    feed_reports: int = 0
+    feed_hostile: bool = False
     quota_day: str = ""
     quota_used: int = 0
     files: list[CachedFile] = attrs.Factory(list)

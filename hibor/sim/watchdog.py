@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -41,10 +42,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def main(arguments: list[str]) -> int:
     """Start the program, report its process number on stdout, wait for its end or the starter's.
 
-    With `--keep-stdout` in front the program's stdout follows that first line, else it is dropped.
+    With `--keep-stdout` in front the program's stdout follows that first line, else it is dropped. With
+    `--remove=FOLDER` in front the folder is removed at the end: the starter may be past doing it.
     """
-    keep_stdout = arguments[:1] == ["--keep-stdout"]
-    arguments = arguments[keep_stdout:]
+    keep_stdout = False
+    remove = ""
+    while arguments and arguments[0].startswith("--"):
+        option, *arguments = arguments
+        keep_stdout = keep_stdout or option == "--keep-stdout"
+        if option.startswith("--remove="):
+            remove = option.partition("=")[2]
     for number in (signal.SIGINT, getattr(signal, "SIGHUP", None)):
         if number is not None:
             # Ctrl-C reaches the whole console; the collector decides when the phone may go.
@@ -68,6 +75,8 @@ def main(arguments: list[str]) -> int:
         code = process.wait()
     finally:
         _end(process)
+        if remove:
+            shutil.rmtree(remove, ignore_errors=True)
     return code if code >= 0 else 128 - code
 
 

@@ -1,7 +1,8 @@
 """A scripted adb server on loopback: the real host protocol on a real socket, faults where the script says.
 
-Rules of this file: it binds a free loopback port, serves each connection in a thread, ends with its `with` block,
-and never waits without a bound. A service handler gets the socket after OKAY was sent and owns it until it returns.
+Rules of this file: it binds a free loopback port, serves each connection in a thread, ends with its `with`
+block, and never waits without a bound. A service handler gets the socket after OKAY was sent and owns it
+until it returns.
 """
 
 from __future__ import annotations

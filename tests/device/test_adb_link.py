@@ -218,10 +218,10 @@ def test_f16_path_length_is_counted_in_bytes() -> None:
     seen: list[bytes] = []
 
     def sync(peer: Peer, service: str) -> None:
-        word, path = peer.sync_request()
+        _, path = peer.sync_request()
         seen.append(path)
         peer.send(struct.pack("<4sIII", b"STAT", 0o100660, 4, 1))
-        word, path = peer.sync_request()
+        _, path = peer.sync_request()
         seen.append(path)
         peer.send(struct.pack("<4sI", b"DATA", 4) + b"%PDF" + struct.pack("<4sI", b"DONE", 0))
 
@@ -290,7 +290,10 @@ def empty_listing(peer: Peer, service: str) -> None:
     [
         ({"ls -1": (b"ls: /sdcard/a: Permission denied\n", 1), "test -r": (b"", 1)}, "cache_unreadable"),
         ({"ls -1": (b"", 0), "test -r": (b"", 1)}, "cache_unreadable"),
-        ({"ls -1": (b"ls: /sdcard/a: No such file or directory\n", 1), "test -r": (b"", 1)}, "remote_vanished"),
+        (
+            {"ls -1": (b"ls: /sdcard/a: No such file or directory\n", 1), "test -r": (b"", 1)},
+            "remote_vanished",
+        ),
         ({"ls -1": (b"", 0), "test -r": (b"", 0)}, ""),
     ],
 )
@@ -327,7 +330,9 @@ def test_only_regular_files_are_pulled(mode: int, word: str) -> None:
 @pytest.mark.parametrize(("expected", "word"), [(11, "short_pull"), (9, "remote_changed")])
 def test_pull_compares_with_the_expected_size(expected: int, word: str) -> None:
     with ScriptedServer(sync=regular_file(b"0123456789")) as server:
-        error = failure_of(opened(server).pull, "/sdcard/x", Bytes(), limit_bytes=100, expected_bytes=expected)
+        error = failure_of(
+            opened(server).pull, "/sdcard/x", Bytes(), limit_bytes=100, expected_bytes=expected
+        )
         assert error.failure == word
 
 
@@ -363,7 +368,9 @@ def test_replaced_phone_is_noticed_before_tap_and_pull() -> None:
 
 
 def test_refused_tap_is_told_and_sent_once() -> None:
-    refusal = b"java.lang.SecurityException: Injecting to another application requires INJECT_EVENTS permission\n"
+    refusal = (
+        b"java.lang.SecurityException: Injecting to another application requires INJECT_EVENTS permission\n"
+    )
     with ScriptedServer(shell=shell_of(answers_with({"input": (refusal, 0)}))) as server:
         result = opened(server).tap(5, 6)
         assert not result.accepted and "INJECT_EVENTS" in (result.refusal or "")
@@ -408,9 +415,15 @@ def test_f40_f41_f42_no_tap_unless_the_app_has_the_focus(window: str, power: str
 
 
 def test_package_missing_and_clone_only() -> None:
-    cloned = b"Packages:\n  Package [com.app] (1):\n    versionCode=3\n    versionName=1.2\n    User 0: installed=false\n    User 999: installed=true\n"
+    cloned = (
+        b"Packages:\n  Package [com.app] (1):\n    versionCode=3\n    versionName=1.2\n"
+        b"    User 0: installed=false\n    User 999: installed=true\n"
+    )
     for answers, word in (
-        ({"pm path": (b"", 1), "dumpsys package": (b"Unable to find package: com.app\n", 0)}, "package_missing"),
+        (
+            {"pm path": (b"", 1), "dumpsys package": (b"Unable to find package: com.app\n", 0)},
+            "package_missing",
+        ),
         ({"pm path": (b"", 1), "dumpsys package": (cloned, 0)}, "package_cloned"),
     ):
         with ScriptedServer(shell=shell_of(answers_with(answers))) as server:

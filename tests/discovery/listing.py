@@ -1,7 +1,7 @@
 """A listing in memory that can move between fetches, and a host in memory that keeps the contract's promises.
 
-The listing is the model of the truth: `alive` in order, `ever` with everything that was ever listed. Moves are
-queued per fetch, so a test says exactly between which two fetches what happens.
+The listing is the model of the truth: `alive` in order, `ever` with everything that was ever listed. Moves
+are queued per fetch, so a test says exactly between which two fetches what happens.
 """
 
 from __future__ import annotations

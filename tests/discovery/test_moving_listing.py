@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from hypothesis import given, settings
@@ -66,10 +67,8 @@ class World:
 
     def scan(self, **options: Any) -> None:
         self.listing.start()
-        try:
+        with contextlib.suppress(ConnectionError):
             self.host.scan(self.handler(**options))
-        except ConnectionError:
-            pass
         self.listing.before_fetch.clear()
 
     def unread(self) -> set[str]:

@@ -1,8 +1,8 @@
 """Handlers and a command line for tests that need another process (also one that dies).
 
 `python -m tests.hosts.worker PATH MODE` with MODE one of: `scan` (one discovery scan, then its children),
-`die_in_scan` (SIGKILL itself after page 2), `die_in_child` (SIGKILL itself in the third child), `hold SECONDS`
-(keeps the write lock until stdin closes), `children` (runs what is queued).
+`die_in_scan` (SIGKILL itself after page 2), `die_in_child` (SIGKILL itself in the third child), `hold
+SECONDS` (keeps the write lock until stdin closes), `children` (runs what is queued).
 """
 
 from __future__ import annotations

@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import attrs
 from defusedxml.ElementTree import fromstring
 
 from hibor.sim.downloads import CACHE_FOLDER
 from hibor.sim.phone import SimPhone
-from hibor.sim.scenario import Scenario, load_scenario
+from hibor.sim.scenario import Fault, Scenario, load_scenario
 from hibor.sim.screens import APP_PACKAGE
 from hibor.sim.state import PHONE_ZONE
 from hibor.sim.truth import TruthEvent, read_truth
 
+LONG_S = 120.0  # longer than any default preparation and download
 MORNING = datetime(2026, 11, 30, 9, 0, tzinfo=PHONE_ZONE)
 BOUNDS = re.compile(r"\[(-?\d+),(-?\d+)\]\[(-?\d+),(-?\d+)\]")
 
@@ -141,3 +143,14 @@ def nodes_of(xml: bytes) -> list[Node]:
             )
         )
     return found
+
+
+def with_faults(*faults: Fault, **phone: Any) -> Scenario:
+    scenario = load_scenario("default")
+    return attrs.evolve(scenario, faults=faults, phone=attrs.evolve(scenario.phone, **phone))
+
+
+def started(folder: Path, scenario: Scenario | str = "default") -> Person:
+    person = Person(folder, scenario)
+    person.begin()
+    return person

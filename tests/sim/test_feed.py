@@ -5,13 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-import attrs
-
 from hibor.sim.feed import AppList, ServerFeed
 from hibor.sim.pages import list_date
-from hibor.sim.scenario import Fault, FeedSettings, Scenario, load_scenario
+from hibor.sim.scenario import Fault, FeedSettings
 from hibor.sim.state import PhoneState
-from tests.sim.driving import MORNING, Person, nodes_of
+from tests.sim.driving import MORNING, Person, nodes_of, with_faults
 
 VIEWPORT = 1900
 
@@ -22,10 +20,6 @@ def new_feed(settings: FeedSettings | None = None) -> ServerFeed:
 
 def report_keys(shown: AppList) -> list[str]:
     return [row.key for row in shown.rows if row.kind == "report"]
-
-
-def with_faults(*faults: Fault) -> Scenario:
-    return attrs.evolve(load_scenario("default"), faults=faults)
 
 
 def test_default_rows_are_forty_reports_with_other_rows_between() -> None:
@@ -98,7 +92,8 @@ def walk_list(person: Person) -> list[str]:
     seen: list[str] = []
     for _ in range(60):
         nodes = person.look()
-        seen += [n.text.split()[1] for n in nodes if n.id_name == "row_code" and n.text.split()[1] not in seen]
+        shown = [node.text.split()[1] for node in nodes if node.id_name == "row_code"]
+        seen += [report_id for report_id in dict.fromkeys(shown) if report_id not in seen]
         if any(node.text == "没有更多了" for node in nodes):
             return seen
         person.phone.swipe(540, 1900, 540, 700, 1200)

@@ -139,13 +139,19 @@ def test_two_servers_live_side_by_side_with_a_given_home(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX")
-def test_server_is_gone_after_its_starter_was_killed() -> None:
+def test_server_is_gone_after_its_starter_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     process = starter("threading.Event().wait()")
     port, _, _ = told(process)
     assert listens(port)
+    assert len(list(tmp_path.glob("hibor-adb-*"))) == 1
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert falls_silent(port)
+    left = (list(tmp_path.iterdir()) for _ in range(STEPS) if not threading.Event().wait(STEP_S))
+    assert any(found == [] for found in left), "its temporary home is gone as well"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the parent-death signal is Linux")

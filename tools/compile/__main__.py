@@ -6,24 +6,15 @@ Exit 0: generated/ is up to date (or was written). 1: the spec has faults, or --
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
-from typing import NoReturn
+
+from tools.commandline import Parser
 
 from .check import compile_folder
 from .emit import differences, emit, write
 
 ROOT = Path(__file__).resolve().parents[2]
-EXIT_USAGE = 64
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse with the exit code that every command of this repository uses for a wrong command line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(EXIT_USAGE, f"{self.prog}: {message}\n")
 
 
 def main(arguments: list[str] | None = None) -> int:

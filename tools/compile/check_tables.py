@@ -10,7 +10,7 @@ from typing import Any
 from .check_names import QUOTA_PATTERNS
 from .context import Context
 
-STEP_KINDS = ("append", "write_once", "publish", "sink", "remove", "folder")
+STEP_KINDS = ("append", "write_once", "publish", "sink", "remove", "folder", "note")
 STEP_OWNERS = ("item", "ledger", "library", "run")
 ACTIONS = ("keep", "close")
 RUN = "run"

@@ -404,11 +404,24 @@ def label(document: Document, path: KeyPath) -> str:
             data = None
         if isinstance(key, str):
             parts.append(key)
-        elif isinstance(data, dict) and data and isinstance(next(iter(data.values())), str):
-            parts[-1:] = [_short(str(next(iter(data.values()))))]
+        elif name := _row_name(data):
+            parts[-1:] = [name]
         else:
             parts.append(str(key + 1))
     return ".".join(parts)
+
+
+def _row_name(row: object) -> str:
+    """What tells a list item from its neighbours: its first value, or up to three after a lane or state."""
+    if not isinstance(row, dict):
+        return ""
+    words: list[str] = []
+    for value in row.values():
+        if not isinstance(value, str):
+            break
+        words.append(value)
+    first_key = next(iter(row), "")
+    return " ".join(words[:3]) if first_key in ("lane", "state") else _short(words[0]) if words else ""
 
 
 def _short(word: str) -> str:

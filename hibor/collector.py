@@ -1,0 +1,343 @@
+"""One run from a task to its terminal (design 1 "The main job").
+
+Preflight → leftovers → discovery → selection → both lanes → close. Whatever happens on the way, the run ends with its
+one document; nothing is reserved before preflight has passed.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from datetime import date
+from typing import Any
+
+import attrs
+
+from fsm import Tables
+from generated.governance import GUARD_RAILS
+from generated.steps import STEPS
+from hibor import leftovers, preflight
+from hibor.breaker import Canary, CircuitBreaker
+from hibor.clock import SystemClock
+from hibor.deadline import Deadline
+from hibor.device.errors import DeviceError
+from hibor.durable import Durable
+from hibor.durable_fs import OsFileSystem
+from hibor.feed import FeedReading, read_feed
+from hibor.governance import RunFacts
+from hibor.holdings import holdings_of
+from hibor.item import ItemResult
+from hibor.locks import Locks
+from hibor.package.layout import Library, new_run_id
+from hibor.package.manifest import Manifest
+from hibor.package.run_terminal import QuotaSummary, RunDocument, StopReason
+from hibor.preflight import PhoneFacts
+from hibor.progress import Progress
+from hibor.quota.ledger import Label
+from hibor.schedule import Finished, Schedule
+from hibor.selection import Choice, LikelyDuplicate, choose
+from hibor.services import Pacer, Services
+from hibor.station import Station
+from hibor.stops import RunStop
+from hibor.task import Task
+
+
+@attrs.frozen(kw_only=True)
+class Orders:
+    """What the command line adds to a task."""
+
+    retrigger: frozenset[str] = frozenset()
+    quota_limit_given: bool = False
+
+
+@attrs.define
+class Collector:
+    """One run. `run` never raises for anything that can happen to it; what it learned is in its fields."""
+
+    task: Task
+    station: Station
+    progress: Progress
+    deadline: Deadline
+    orders: Orders = attrs.field(factory=Orders)
+    run_id: str = ""
+    library: Library | None = None
+    services: Services | None = None
+    phone: PhoneFacts | None = None
+    schedule: Schedule | None = None
+    stop: RunStop | None = None
+    reading: FeedReading | None = None
+    duplicates: list[LikelyDuplicate] = attrs.field(factory=list)
+    recovered: list[ItemResult] = attrs.field(factory=list)
+    broken: list[leftovers.Broken] = attrs.field(factory=list)
+    selected: int = 0
+    quota: QuotaSummary = attrs.field(factory=QuotaSummary)
+    unexpected: str | None = None
+    _log: logging.Logger = attrs.field(factory=lambda: logging.getLogger("hibor"))
+
+    def run(self) -> None:
+        """Do the run; afterwards `document` tells it."""
+        self.run_id = self.run_id or new_run_id(self.station.clock.now())
+        with ExitStack() as stack:
+            try:
+                self._work(stack)
+            except RunStop as stop:
+                self.stop = stop
+                self.progress.warn("stopped", code=stop.code, detail=stop.detail)
+            except DeviceError as error:
+                self.stop = RunStop(error.failure, error.detail)
+                self.progress.warn("stopped", code=self.stop.code, detail=self.stop.detail)
+            self._close_quota()
+
+    def _work(self, stack: ExitStack) -> None:
+        self._open_services(stack)
+        services = self._services
+        self._open_ledger(stack)
+        phone = preflight.open_phone(self.station, self.task, services)
+        self.phone = phone
+        services.day = services.calendar.day(services.clock.now())
+        self._open_app()
+        self._recover()
+        self._discover_and_collect()
+
+    # -- preflight ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _services(self) -> Services:
+        assert self.services is not None
+        return self.services
+
+    def _open_services(self, stack: ExitStack) -> None:
+        durable = Durable(OsFileSystem(), SystemClock(), frozenset(STEPS))
+        library = preflight.library_of(self.task)
+        if library.root.is_dir():
+            preflight.check_ledger(self.task, library, durable, self.station.clock)
+        library, takeover = preflight.open_library(self.task, durable, stack)
+        self.library = library
+        if takeover is not None:
+            self.progress.say("takeover", owner=takeover.owner)
+        locks = Locks(durable, SystemClock())
+        self.services = Services(
+            run_id=self.run_id,
+            tables=Tables.default(),
+            clock=self.station.clock,
+            deadline=self.deadline,
+            durable=durable,
+            library=library,
+            manifest=Manifest(library.manifest, durable, locks),
+            task=self.task,
+            log=self._log,
+            quota_limit=self.task.quota.limit,
+            quota_limit_source="option" if self.orders.quota_limit_given else "task",
+            pacer=Pacer(self.station.clock, max(self.task.quota.spacing_s, GUARD_RAILS["spacing_min_s"])),
+        )
+        self.services.started_at = self.services.stamp()
+        preflight.check_manifest(self.services)
+
+    def _open_ledger(self, stack: ExitStack) -> None:
+        services = self._services
+        durable, library = services.durable, services.library
+        durable.make_folders(library.ledger_folder(self.task.account), step="ledger.folder")
+        services.ledger = preflight.open_ledger(
+            self.task, library, durable, self.station.clock, services.calendar
+        )
+        stack.callback(services.ledger.close)
+
+    def _open_app(self) -> None:
+        """The app on its list, input proven, labels read."""
+        services, phone = self._services, self.phone
+        assert phone is not None
+        app = services.require_app()
+        app.open_app()
+        preflight.require_input(services)
+        services.require_cache().listing()
+        label = app.read_quota_label()
+        services.quota_label = (
+            None if label is None else services.require_ledger().read_label(services.day, label.left)
+        )
+        self._open_quota(services.quota_label)
+        key = "preflight_no_label" if label is None else "preflight"
+        left = None if label is None else label.left
+        self.progress.say(key, model=phone.model, version=phone.app_version, left=left)
+
+    def _open_quota(self, label: Label | None) -> None:
+        services = self._services
+        self.quota = QuotaSummary(
+            account=self.task.account,
+            day=services.day,
+            limit=services.quota_limit,
+            limit_source=services.quota_limit_source,
+            safe_before=services.require_ledger().safe_available(services.day, services.quota_limit, label),
+            label_before=None if label is None else label.remaining,
+        )
+
+    # -- leftovers ---------------------------------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        services = self._services
+        found, self.broken = leftovers.find(services)
+        services.attempted_reports = leftovers.attempted_reports(found, self.broken)
+        if found:
+            self.progress.say("recovering", count=len(found))
+        limit_s = services.clock.monotonic_s() + GUARD_RAILS["recovery_budget_s"]
+        for leftover in found:
+            if services.clock.monotonic_s() > limit_s and not leftover.paid:
+                break
+            result = leftovers.resume(leftover, services)
+            self.recovered.append(result)
+            shown = result.item
+            self.progress.say(
+                "recovered",
+                title=shown["title"],
+                state=shown["state"],
+                status=shown["status"],
+                note=shown["error_or_note"],
+            )
+        leftovers.settle_lost(services)
+
+    # -- discovery, selection, lanes -----------------------------------------------------------------------------------
+
+    def _discover_and_collect(self) -> None:
+        services, phone = self._services, self.phone
+        assert phone is not None
+        today = date.fromisoformat(services.day)
+        self.reading = read_feed(
+            services.require_app(),
+            services.clock,
+            since_days=self.task.select.since_days,
+            today=today,
+            budget_s=min(GUARD_RAILS["discovery_budget_s"], services.deadline.remaining_s()),
+        )
+        self.progress.say("discovered", entries=len(self.reading.entries), screens=self.reading.screens)
+        if self.reading.incomplete is not None:
+            self.progress.warn("incomplete", detail=self.reading.incomplete)
+        holdings = holdings_of(services, self.reading.entries)
+        selected, spare, self.duplicates = choose(
+            self.reading.entries, self.task, today, holdings, self.orders.retrigger
+        )
+        for duplicate in self.duplicates:
+            self.progress.warn("skipped_duplicate", path=duplicate.path, title=duplicate.entry.title)
+        self.selected = len(selected)
+        self._say_selected(selected)
+        proven = any(row.quota_state in ("CONFIRMED", "UNCERTAIN") for row in services.manifest.rows())
+        self.schedule = Schedule(
+            services, self.progress, CircuitBreaker(), Canary(proven), new_refused=self._new_refused(phone)
+        )
+        self.schedule.run(selected, spare)
+
+    def _say_selected(self, selected: list[Choice]) -> None:
+        reuse = sum(choice.lane == "PURE_REUSE" for choice in selected)
+        self.progress.say("selected", total=len(selected), reuse=reuse, new=len(selected) - reuse)
+
+    @staticmethod
+    def _new_refused(phone: PhoneFacts) -> str | None:
+        if not phone.version_supported:
+            return "version_untested"
+        return None if phone.battery_ok else "battery_low"
+
+    # -- close -------------------------------------------------------------------------------------------------------
+
+    def _close_quota(self) -> None:
+        services = self.services
+        if services is None or services.ledger is None or services.ledger_blocked or not services.day:
+            return
+        sums = services.ledger.sums(services.day)
+        quota = self.quota
+        label = self._label_after()
+        quota.reserved, quota.confirmed, quota.uncertain = sums.reserved, sums.confirmed, sums.uncertain
+        quota.safe_after = services.ledger.safe_available(
+            services.day, services.quota_limit, services.quota_label if label is None else label
+        )
+        quota.label_after = label
+        if quota.label_before is not None and label is not None and services.quota_label is not None:
+            dropped = quota.label_before - label
+            quota.unexplained = dropped - max(0, sums.confirmed - services.quota_label.spent)
+        if quota.safe_after is not None:
+            self.progress.say("quota_left", left=quota.safe_after)
+
+    def _label_after(self) -> int | None:
+        """The app's remaining quota at the end, None where it cannot be read any more."""
+        services = self.services
+        if services is None or services.app is None or self.quota.label_before is None or self.stop is not None:
+            return None
+        try:
+            label = services.app.read_quota_label()
+        except DeviceError as error:
+            self._log.info("the quota label could not be read at the end: %s", error.detail)
+            return None
+        return None if label is None else label.left
+
+    # -- telling -----------------------------------------------------------------------------------------------------
+
+    @property
+    def results(self) -> list[Finished]:
+        """What came of every opened item, in the order they were opened."""
+        done = [] if self.schedule is None else self.schedule.finished
+        return sorted(done, key=lambda one: one.result.item["item_index"])
+
+    def document(self) -> RunDocument:
+        """The run terminal's contents."""
+        facts = self._facts()
+        return RunDocument(
+            run_id=self.run_id,
+            facts=facts,
+            stop_reason=self._stop_reason(facts),
+            quota=self.quota,
+            recovered=[result.item.to_dict() for result in self.recovered],
+        )
+
+    def _facts(self) -> RunFacts:
+        results = [*(one.result for one in self.results), *self.recovered]
+        blocked = self.services is not None and self.services.ledger_blocked is not None
+        broken_uncertain = any(broken.uncertain for broken in self.broken)
+        stop = self.stop
+        return RunFacts(
+            items=[one.result.item.to_dict() for one in self.results],
+            replaced=frozenset(self.schedule.replaced if self.schedule else ()),
+            uncertain=blocked
+            or broken_uncertain
+            or any(result.uncertain for result in results)
+            or (stop is not None and stop.uncertain),
+            contract_error=any(result.contract_error for result in results)
+            or any(not broken.uncertain for broken in self.broken),
+            interrupted=self.deadline.interrupted,
+            task_invalid=stop is not None and stop.task_invalid,
+            busy=stop is not None and stop.busy,
+            deadline_ended=self.schedule is not None and self.schedule.deadline_ended,
+            cause=None if stop is None else stop.code,
+            min_count=self.task.min_count,
+        )
+
+    def _stop_reason(self, facts: RunFacts) -> StopReason | None:
+        if self.stop is not None:
+            return StopReason(self.stop.code, self.stop.detail)
+        if self.services is not None and self.services.ledger_blocked is not None:
+            doubt = RunStop("ledger_invalid", self.services.ledger_blocked)
+            return StopReason(doubt.code, doubt.detail)
+        if self.broken:
+            return StopReason(RunStop("disk_uncertain", "").code, self.broken[0].why)
+        undelivered = {item["item_id"] for item in facts.undelivered}
+        for one in self.results:
+            if one.result.item["item_id"] in undelivered:
+                return StopReason(one.result.code, one.result.detail or one.result.code)
+        if self.schedule is not None and self.schedule.breaker.reason is not None:
+            return StopReason(self.schedule.breaker.reason, "no further download is started in this run")
+        return self._shortfall(facts)
+
+    def _shortfall(self, facts: RunFacts) -> StopReason | None:
+        """Why fewer came than asked for, when nothing went wrong with an item."""
+        if self.reading is None or len(facts.delivered) >= self.task.count:
+            return None
+        if self.reading.incomplete is not None:
+            return StopReason("DISCOVERY_INCOMPLETE", self.reading.incomplete)
+        if not facts.items:
+            return StopReason("NOTHING_NEW", "nothing in the list matches the task and is not had already")
+        detail = f"{len(facts.delivered)} of at most {self.task.count} reports match the task"
+        return StopReason("FEWER_THAN_COUNT", detail)
+
+    def extras(self) -> dict[str, Any]:
+        """Counts that are about reports, not items."""
+        likely = [
+            {"report_id": one.entry.report_id, "title": one.entry.title, "path": one.path}
+            for one in self.duplicates
+        ]
+        return {"likely_duplicates": likely, "selected": self.selected}

@@ -1,0 +1,82 @@
+"""`python -m hibor.run`: the main job. stdout carries exactly one JSON document, whatever happens.
+
+Everything for people goes to stderr. Mistakes on the command line end with the same document (`TASK_INVALID`, 64).
+Heavy imports happen only once there is something to do.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+GUARD_RAILS_TEXT = """\
+Guard rails: use it only with an account and a phone you are entitled to use, within the app's terms. It presses the
+buttons a person would, stays within the account's quota, never passes login, captcha, paywall or copy protection, and
+hides nothing from the app; the reports stay the brokers' property. At least 8 s lie between two downloads, one run
+with new downloads an account, and every access-control text stops new downloads until a person has looked.
+"""
+
+
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=GUARD_RAILS_TEXT,
+)
+@click.option("--task", type=click.Path(), help="Task file (TOML). Without one: the simulated phone.")
+@click.option("--library", type=click.Path(), help="Library folder [default: the task's; else ./hibor-library].")
+@click.option("--device", metavar="SERIAL", help="The phone to use, as `adb devices` lists it.")
+@click.option("--adb-server", metavar="HOST:PORT", help="adb server to use [default: 127.0.0.1:5037].")
+@click.option("--profile", help="App profile: a file, or the name of a shipped one.")
+@click.option("--deadline", type=float, metavar="SECONDS", help="Length of the window [default: the task's].")
+@click.option("--quota-limit", type=int, metavar="N", help="Use at most N downloads a day; may only lower.")
+@click.option("--count", type=int, metavar="N", help="Collect at most N reports.")
+@click.option("--scenario", help="Simulated phone only: a scenario file or the name of a shipped one.")
+@click.option("--time-scale", type=float, metavar="X", help="Simulated phone only: X seconds pass in one.")
+@click.option("--retrigger", multiple=True, metavar="REPORT_ID", help="Download this paid report once more.")
+@click.option("--wait", metavar="DURATION", help="Wait for the phone first, e.g. 90s, 30m, 1h.")
+@click.option("--plan", type=click.Path(), help="Collect exactly what this plan file says (see --dry-run).")
+@click.option("--dry-run", is_flag=True, help="Show what would be collected; reserve and tap nothing.")
+@click.option("--yes", is_flag=True, help="Answer the first-use question with yes.")
+@click.option("--lang", type=click.Choice(["zh", "en"]), help="Language of what people read.")
+@click.option("--quiet", is_flag=True, help="Only warnings on stderr.")
+@click.option("--verbose", is_flag=True, help="The run's log on stderr too.")
+def command(**options: Any) -> None:
+    """Collect research reports from the app as verified PDFs.
+
+    Without --task and --device it runs the embedded default: a simulated phone, 6 new downloads and 4 reuses.
+
+    \b
+    Exit codes: 0 COMPLETE, 10 PARTIAL, 11 PARTIAL_QUOTA_STOP, 12 DEADLINE_STOP, 20 STOPPED, 21 FAILED,
+    26 CONTRACT_ERROR, 27 STATE_UNCERTAIN, 64 TASK_INVALID, 75 BUSY, 130 INTERRUPTED.
+    """
+    from hibor.session import run_session
+
+    raise SystemExit(run_session(options))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code. The JSON document is on stdout."""
+    from hibor.console import use_utf8
+
+    use_utf8()
+    try:
+        command.main(args=list(sys.argv[1:] if arguments is None else arguments), standalone_mode=False)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 0
+    except click.exceptions.Abort:
+        return _refused("interrupted on the command line")
+    except click.ClickException as error:
+        return _refused(error.format_message())
+    return 0
+
+
+def _refused(message: str) -> int:
+    from hibor.session import refuse
+
+    return refuse(message)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

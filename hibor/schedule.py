@@ -1,0 +1,243 @@
+"""The two lanes (design 2): the phone does one thing at a time, everything after the pull happens beside it.
+
+PURE items come before any NEW item. A NEW item is opened only while the circuit breaker is closed, the window has
+room and, for a phone and app not yet proven, the canary has come back. A rejected candidate is replaced by the next
+match; a reuse that failed may be made good by a NEW item of the same report.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import attrs
+
+from fsm import Tables
+from hibor.breaker import Canary, CircuitBreaker
+from hibor.draft import ItemJob
+from hibor.governance import LATE_CODES, QUOTA_CODE
+from hibor.item import ItemResult, ItemRun
+from hibor.package.layout import item_id
+from hibor.package.names import final_relative_path, utf16_length
+from hibor.progress import Progress
+from hibor.selection import Choice
+from hibor.services import Services
+
+_TABLES = Tables.default()
+REJECTED_CODE = _TABLES.failure_codes["foreign_final"][_TABLES.states[0]]
+
+
+@attrs.define
+class Finished:
+    """What came of one choice."""
+
+    choice: Choice
+    result: ItemResult
+
+    @property
+    def delivered(self) -> bool:
+        """Its PDF is in the package."""
+        return self.result.item["status"] in ("SUCCESS", "DUPLICATE")
+
+
+@attrs.define
+class Schedule:
+    """Runs choices through both lanes and collects results in the order the items were opened."""
+
+    services: Services
+    progress: Progress
+    breaker: CircuitBreaker
+    canary: Canary
+    new_refused: str | None = None  # why no NEW item may be opened at all, a failure word
+    finished: list[Finished] = attrs.field(factory=list)
+    replaced: set[str] = attrs.field(factory=set)
+    deadline_ended: bool = False
+    _index: int = 0
+    _opened: set[str] = attrs.field(factory=set)
+
+    def run(self, selected: Iterable[Choice], spare: Iterable[Choice]) -> None:
+        """Work until nothing selected is left or nothing more may be opened."""
+        spares = deque(spare)
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="host-lane") as host:
+            pure = [choice for choice in selected if choice.lane == "PURE_REUSE"]
+            new = [choice for choice in selected if choice.lane == "NEW_TRIGGER"]
+            made_good = self._pure_items(pure, host)
+            self._new_items(deque([*made_good, *new]), spares, host)
+
+    # -- lanes -----------------------------------------------------------------------------------------------------
+
+    def _pure_items(self, choices: list[Choice], host: ThreadPoolExecutor) -> list[Choice]:
+        """All PURE items; returns the NEW choices that make good what could not be reused."""
+        waiting = [self._open(choice, host) for choice in choices]
+        made_good: list[Choice] = []
+        for pending in waiting:
+            done = self._take(pending)
+            if self._may_be_made_good(done):
+                self.replaced.add(done.result.item["item_id"])
+                made_good.append(Choice(done.choice.entry))
+        return made_good
+
+    def _may_be_made_good(self, done: Finished) -> bool:
+        """A reuse that closed at P00 for its file or transport, not for a foreign final (rulings R15, R20)."""
+        reuse_only = self.services.task.policy.reuse == "only"
+        path = self.services.library.root / self._final_path(done.choice)
+        return (
+            not done.delivered
+            and done.result.closed
+            and not reuse_only
+            and done.result.code not in LATE_CODES
+            and not self.services.files.occupied(path)
+        )
+
+    def _new_items(self, queue: deque[Choice], spares: deque[Choice], host: ThreadPoolExecutor) -> None:
+        pending: list[_Pending] = []
+        while queue and not self._closed_for_new(pending):
+            choice = queue.popleft()
+            if self.canary.must_wait:
+                self._take_all(pending, queue, spares)
+                if self._closed_for_new(pending):
+                    queue.appendleft(choice)
+                    break
+            pending.append(self._open(choice, host))
+            self.canary.sent()
+            if not queue:
+                self._take_all(pending, queue, spares)
+        self._take_all(pending, queue, spares)
+        if queue and self.services.deadline.soft_passed:
+            self.deadline_ended = True
+            self.progress.say("closing_early")
+
+    def _closed_for_new(self, pending: list[_Pending]) -> bool:
+        """True when no further NEW item may be opened; results that are there already are looked at first."""
+        for one in [one for one in pending if one.future is None or one.future.done()]:
+            self._note_new(self._result_of(one))
+        return self.breaker.open or self.services.deadline.soft_passed or self._halted()
+
+    def _halted(self) -> bool:
+        return self.services.ledger_blocked is not None
+
+    def _take_all(self, pending: list[_Pending], queue: deque[Choice], spares: deque[Choice]) -> None:
+        """Wait for all opened items; what was rejected is replaced (design 1 "Selection")."""
+        for one in pending:
+            done = self._take(one)
+            self._note_new(done.result)
+            if done.result.code == REJECTED_CODE and done.result.closed:
+                self.replaced.add(done.result.item["item_id"])
+                following = self._next_spare(spares)
+                if following is not None:
+                    queue.append(following)
+            elif done.result.detail is not None and self._now_cached(done):
+                queue.appendleft(self._cached_choice(done))
+        pending.clear()
+
+    @staticmethod
+    def _next_spare(spares: deque[Choice]) -> Choice | None:
+        while spares:
+            choice = spares.popleft()
+            if choice.lane == "NEW_TRIGGER":
+                return choice
+        return None
+
+    def _now_cached(self, done: Finished) -> bool:
+        """The app said that it holds the file already: it is had from the cache instead (design 5)."""
+        return done.choice.source == "NEW_TRIGGER" and done.result.already_downloaded
+
+    def _cached_choice(self, done: Finished) -> Choice:
+        cache = self.services.require_cache()
+        cached = cache.file_of(done.choice.entry, cache.listing())
+        self.replaced.add(done.result.item["item_id"])
+        return attrs.evolve(done.choice, cached=cached)
+
+    def _note_new(self, result: ItemResult) -> None:
+        if result.item["item_id"] in self._opened:
+            return
+        self._opened.add(result.item["item_id"])
+        code = result.item["stop_code"]
+        if result.item["status"] == "SUCCESS":
+            self.canary.delivered()
+        self.breaker.note(code)
+        if code == QUOTA_CODE:
+            self.breaker.trip(code)
+        if self.breaker.open and not self.services.deadline.soft_passed:
+            self.progress.warn("breaker", code=self.breaker.reason)
+
+    # -- one item ----------------------------------------------------------------------------------------------------
+
+    def _open(self, choice: Choice, host: ThreadPoolExecutor) -> _Pending:
+        """Do the item's phone part here and hand the rest to the host lane."""
+        self._index += 1
+        job = self._job(choice, self._index)
+        item = ItemRun(job, self.services)
+        self.progress.say("item_begins", index=job.index, source=job.source, title=job.entry.title)
+        if choice.lane == "NEW_TRIGGER" and self.new_refused is not None:
+            item.refuse(self.new_refused)
+        needs_phone = choice.source != "PROJECT_REUSE"
+        more = item.run_phone() if needs_phone else True
+        if not more:
+            item.settle()
+            return _Pending(choice, item, None)
+        return _Pending(choice, item, host.submit(_host_part, item))
+
+    def _take(self, pending: _Pending) -> Finished:
+        result = self._result_of(pending)
+        done = Finished(pending.choice, result)
+        self.finished.append(done)
+        shown = result.item
+        self.progress.say(
+            "item_ends",
+            index=shown["item_index"],
+            state=shown["state"],
+            status=shown["status"],
+            note=shown["error_or_note"],
+            title=shown["title"],
+        )
+        return done
+
+    @staticmethod
+    def _result_of(pending: _Pending) -> ItemResult:
+        if pending.future is not None:
+            return pending.future.result()
+        assert pending.item.result is not None
+        return pending.item.result
+
+    def _final_path(self, choice: Choice) -> str:
+        if choice.copy is not None:
+            return choice.copy.path
+        entry = choice.entry
+        root_length = utf16_length(str(self.services.library.root.absolute()))
+        return final_relative_path(
+            entry.date, entry.institution, entry.title, entry.report_id, root_length=root_length
+        )
+
+    def _job(self, choice: Choice, index: int) -> ItemJob:
+        run_id = self.services.run_id
+        return ItemJob(
+            index=index,
+            item_id=item_id(run_id, choice.entry.report_id, choice.source),
+            run_id=run_id,
+            source=choice.source,
+            lane=choice.lane,
+            entry=choice.entry,
+            final_path=self._final_path(choice),
+            cached=choice.cached,
+            copy=choice.copy,
+            retrigger=choice.retrigger,
+        )
+
+
+@attrs.define
+class _Pending:
+    """An opened item: still in the host lane, or ended with its phone part."""
+
+    choice: Choice
+    item: ItemRun
+    future: Future[ItemResult] | None
+
+
+def _host_part(item: ItemRun) -> ItemResult:
+    result = item.run_host()
+    item.settle()
+    return result
+
+

@@ -1,0 +1,1 @@
+"""Pictures of the contract, drawn from `generated/`: the item machine and the two matrices."""
