@@ -1,4 +1,7 @@
-"""The contract's rules: pure functions and a machine over the compiled tables. No file, socket, clock or chance."""
+"""The contract's rules: pure functions and a machine over the compiled tables.
+
+No file, no socket, no clock, no chance.
+"""
 
 from fsm.closures import match_closure
 from fsm.codes import allowed_codes, code_class, failure_code, quota_ids

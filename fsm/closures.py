@@ -20,8 +20,8 @@ def match_closure(
 ) -> str | None:
     """The variant that accepts this closing, or None.
 
-    `presence` is the item as closed (Z is V); `artifact` is the kind of A when it is verified. Codes are not looked
-    at here. Raises ContractError for unknown names, P10 as a source or a malformed presence.
+    `presence` is the item as closed (Z is V); `artifact` is the kind of A when it is verified. Codes are not
+    looked at here. Raises ContractError for unknown names, P10 as a source or a malformed presence.
     """
     tables = tables or Tables.default()
     check_name("lane", lane, tables.matrix)
@@ -61,9 +61,10 @@ def source_prefix_length(lane: str, source: str, tables: Tables) -> int:
 
 
 def source_presence(lane: str, source: str, presence: str, tables: Tables) -> str:
-    """The presence the item had in `source` before it was closed as `presence`: Z and what only a closing adds undone.
+    """The presence the item had in `source` before it was closed as `presence`.
 
-    F falls back to N where the row of the source has no other letter (C02 from P05).
+    Z and what only a closing adds is undone. F falls back to N where the row of the source has no other
+    letter (C02 from P05).
     """
     row = tables.matrix[lane][source]
     letters = [

@@ -19,9 +19,9 @@ def allowed_codes(
 ) -> frozenset[str]:
     """FAIL and STOP codes an item in `state` with `presence` may stop with.
 
-    At P02-V the quota state narrows the set; without one it is the union. Raises ContractError for unknown names,
-    P10, a malformed presence, a presence that is no defined cell of the state in either lane and a quota state that
-    cannot be there; StateUncertain for a presence with a U that no sub-state provides for.
+    At P02-V the quota state narrows the set; without one it is the union. Raises ContractError for unknown
+    names, P10, a malformed presence, a presence that is no defined cell of the state in either lane and a
+    quota state that cannot be there; StateUncertain for a presence with a U that no sub-state provides for.
     """
     tables = tables or Tables.default()
     check_name("state", state, tables.state_set)
@@ -52,7 +52,7 @@ def failure_code(failure: str, node: str, tables: Tables | None = None) -> str:
 
 
 def quota_ids(quota_state: str, a: str, tables: Tables | None = None) -> str:
-    """Pattern of the three quota ids (V006 §3.3, ruling R22): which of reservation, terminal, artifact are set.
+    """Which of the ids of reservation, terminal and artifact are set (V006 §3.3, ruling R22).
 
     Raises ContractError for a combination that cannot be.
     """

@@ -13,7 +13,10 @@ class FsmError(Exception):
 
 
 class ContractError(FsmError):
-    """A known mismatch, an unknown name or a malformed presence; whatever is uncertain beside it, it stays wrong."""
+    """A known mismatch, an unknown name or a malformed presence.
+
+    Whatever is uncertain beside it, it stays wrong.
+    """
 
     exit_code = 26
 

@@ -1,10 +1,10 @@
 """The item machine: a `transitions` machine built from the compiled edges, which hands out work orders.
 
-1. The machine's node is always the highest one whose evidence is durable. `order` only reads the table; nothing has
-   moved until `commit` is called with the evidence probed after the steps were done.
-2. `commit` fires the edge in `transitions` and judges by the node before and after, never by a return value. The
-   machine is built with `auto_transitions=False, send_event=True, ignore_invalid_triggers=False, queued=False` and
-   resolved callables only; no callback has a side effect.
+1. The machine's node is always the highest one whose evidence is durable. `order` only reads the table;
+   nothing has moved until `commit` is called with the evidence probed after the steps were done.
+2. `commit` fires the edge in `transitions` and judges by the node before and after, never by a return value.
+   The machine is built with `auto_transitions=False, send_event=True, ignore_invalid_triggers=False,
+   queued=False` and resolved callables only; no callback has a side effect.
 3. An effect never decides the next node. It reports an event or a failure word; the tables decide.
 """
 
@@ -182,8 +182,8 @@ class ItemMachine:
     def commit(self, order: WorkOrder, facts: Facts, before: str, after: str) -> None:
         """Enter the order's target on the evidence probed after its steps.
 
-        Raises StateUncertain (a U that no target provides for) or ContractError (anything else that is not the
-        target); the node then stays.
+        Raises StateUncertain (a U that no target provides for) or ContractError (anything else that is not
+        the target); the node then stays.
         """
         if (order.lane, order.source) != (self.lane, self.node):
             raise ContractError(f"an order of {order.lane} {order.source} at {self.lane} {self.node}")
@@ -211,7 +211,7 @@ class ItemMachine:
             )
 
     def _check_closed(self, order: WorkOrder, variant: str, before: str, after: str) -> None:
-        """A closed item must be exactly its variant, and its steps must have moved it there (V006 §2.4, ruling R5)."""
+        """A closed item is exactly its variant, and moved by its steps alone (V006 §2.4, ruling R5)."""
         closure = self.tables.closures[variant]
         fits = match_closure(
             self.lane, self.state, after, closure["artifact"], closure["statuses"][0], self.tables

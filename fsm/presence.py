@@ -2,11 +2,11 @@
 
 1. A presence is packed one-hot, `len(letters)` bits for each object, so that a row test is one AND.
 2. A row is the set of letters each of its cells lists. Against it a presence is
-   LEGAL (every cell listed, no U), HALT (every cell listed, some U), UNCERTAIN (a U where none is listed, everything
-   else listed) or CONTRACT_ERROR (the rest).
+   LEGAL (every cell listed, no U), HALT (every cell listed, some U), UNCERTAIN (a U where none is listed,
+   everything else listed) or CONTRACT_ERROR (the rest).
 3. A row with X in it can never be met: whatever is shown there is a contract error.
-4. The four verdicts are ordered by their byte, and a presence's byte is the greatest of its letters' bytes; that is
-   why a whole table can be put together object by object.
+4. The four verdicts are ordered by their byte, and a presence's byte is the greatest of its letters' bytes;
+   that is why a whole table can be put together object by object.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The contract as one value.
 
-Every function of this package takes a `Tables` and defaults to the generated one, so that a changed contract can be
-tried, mutated or compared without writing a file. Nothing here decides anything.
+Every function of this package takes a `Tables` and defaults to the generated one, so that a changed contract
+can be tried, mutated or compared without writing a file. Nothing here decides anything.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Tables:
         return self.states[-1]
 
     def node_of(self, state: str, presence: str) -> str:
-        """The node of a presence: its state, with the letter of the object that splits the state, if one does."""
+        """The node of a presence: its state, with the letter of the object that splits it, if one does."""
         split = self.substates.get(state)
         if split is None:
             return state

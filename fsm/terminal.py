@@ -1,7 +1,7 @@
 """The closed constructor of the public item (V006 §3; rulings R4, R5, R9, R21-R24).
 
-The snapshot is validated first and never repaired. Every check raises ContractError with what does not fit; there is
-no default and no nearest branch.
+The snapshot is validated first and never repaired. Every check raises ContractError with what does not fit;
+there is no default and no nearest branch.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def build_terminal_item(
 ) -> TerminalItem:
     """The public item of `snapshot` that ended or stopped with `outcome`.
 
-    Raises ContractError when snapshot or outcome break the contract, StateUncertain when the snapshot has a U that
-    no sub-state provides for.
+    Raises ContractError when snapshot or outcome break the contract, StateUncertain when the snapshot has a U
+    that no sub-state provides for.
     """
     tables = tables or Tables.default()
     _check_names(snapshot, tables)
@@ -36,7 +36,7 @@ def build_terminal_item(
 
 
 def validate_snapshot(snapshot: ItemPackageSnapshot, tables: Tables | None = None) -> None:
-    """Refuse a running item's snapshot (P00-P09) that breaks the contract. Raises as `build_terminal_item`."""
+    """Refuse a running item's snapshot (P00-P09) that breaks it; raises as `build_terminal_item`."""
     tables = tables or Tables.default()
     _check_names(snapshot, tables)
     if snapshot.state == tables.closed_state:

@@ -7,8 +7,10 @@ one document; nothing is reserved before preflight has passed.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -23,19 +25,22 @@ from hibor.deadline import Deadline
 from hibor.device.errors import DeviceError
 from hibor.durable import Durable
 from hibor.durable_fs import OsFileSystem
+from hibor.experience import experience
 from hibor.feed import FeedReading, read_feed
 from hibor.governance import RunFacts
+from hibor.hold import read_hold, set_hold
 from hibor.holdings import holdings_of
 from hibor.item import ItemResult
-from hibor.locks import Locks
+from hibor.locks import Locks, LockTimeout, LockUnusable
 from hibor.package.layout import Library, new_run_id
 from hibor.package.manifest import Manifest
 from hibor.package.run_terminal import QuotaSummary, RunDocument, StopReason
+from hibor.plan import plan_bytes, plan_rows, planned, read_plan
 from hibor.preflight import PhoneFacts
 from hibor.progress import Progress
 from hibor.quota.ledger import Label
-from hibor.schedule import Finished, Schedule
-from hibor.selection import Choice, LikelyDuplicate, choose
+from hibor.schedule import Finished, Refusal, Schedule
+from hibor.selection import Choice, Holdings, LikelyDuplicate, choose
 from hibor.services import Pacer, Services
 from hibor.station import Station
 from hibor.stops import RunStop
@@ -48,6 +53,8 @@ class Orders:
 
     retrigger: frozenset[str] = frozenset()
     quota_limit_given: bool = False
+    dry_run: bool = False
+    plan: Path | None = None
 
 
 @attrs.define
@@ -71,7 +78,7 @@ class Collector:
     broken: list[leftovers.Broken] = attrs.field(factory=list)
     selected: int = 0
     quota: QuotaSummary = attrs.field(factory=QuotaSummary)
-    unexpected: str | None = None
+    plan_rows: list[dict[str, Any]] | None = None
     _log: logging.Logger = attrs.field(factory=lambda: logging.getLogger("hibor"))
 
     def run(self) -> None:
@@ -96,8 +103,9 @@ class Collector:
         self.phone = phone
         services.day = services.calendar.day(services.clock.now())
         self._open_app()
-        self._recover()
-        self._discover_and_collect()
+        if not self.orders.dry_run:
+            self._recover()
+        self._discover_and_collect(stack)
 
     # -- preflight ---------------------------------------------------------------------------------------------------
 
@@ -196,43 +204,118 @@ class Collector:
 
     # -- discovery, selection, lanes -----------------------------------------------------------------------------------
 
-    def _discover_and_collect(self) -> None:
-        services, phone = self._services, self.phone
-        assert phone is not None
-        today = date.fromisoformat(services.day)
-        self.reading = read_feed(
+    def _discover_and_collect(self, stack: ExitStack) -> None:
+        services = self._services
+        self.reading = self._discover()
+        holdings = holdings_of(services, self.reading.entries)
+        selected, spare = self._select(self.reading, holdings)
+        self.selected = len(selected)
+        self._say_selected(selected)
+        if self.orders.dry_run:
+            self._show_plan(selected)
+            return
+        self.schedule = self._schedule(selected, stack)
+        self.schedule.run(selected, spare)
+
+    def _discover(self) -> FeedReading:
+        services = self._services
+        reading = read_feed(
             services.require_app(),
             services.clock,
             since_days=self.task.select.since_days,
-            today=today,
+            today=date.fromisoformat(services.day),
             budget_s=min(GUARD_RAILS["discovery_budget_s"], services.deadline.remaining_s()),
         )
-        self.progress.say("discovered", entries=len(self.reading.entries), screens=self.reading.screens)
-        if self.reading.incomplete is not None:
-            self.progress.warn("incomplete", detail=self.reading.incomplete)
-        holdings = holdings_of(services, self.reading.entries)
+        self.progress.say("discovered", entries=len(reading.entries), screens=reading.screens)
+        if reading.incomplete is not None:
+            self.progress.warn("incomplete", detail=reading.incomplete)
+        return reading
+
+    def _select(self, reading: FeedReading, holdings: Holdings) -> tuple[list[Choice], list[Choice]]:
+        """(selected, spare): what the plan says, else what the task's filter finds."""
+        if self.orders.plan is not None and not self.orders.dry_run:
+            return planned(read_plan(self.orders.plan), reading.entries, holdings), []
+        today = date.fromisoformat(self._services.day)
         selected, spare, self.duplicates = choose(
-            self.reading.entries, self.task, today, holdings, self.orders.retrigger
+            reading.entries, self.task, today, holdings, self.orders.retrigger
         )
         for duplicate in self.duplicates:
             self.progress.warn("skipped_duplicate", path=duplicate.path, title=duplicate.entry.title)
-        self.selected = len(selected)
-        self._say_selected(selected)
-        proven = any(row.quota_state in ("CONFIRMED", "UNCERTAIN") for row in services.manifest.rows())
-        self.schedule = Schedule(
-            services, self.progress, CircuitBreaker(), Canary(proven), new_refused=self._new_refused(phone)
+        return selected, spare
+
+    def _show_plan(self, selected: list[Choice]) -> None:
+        """A dry run ends here: the plan is shown, and saved where a file was named."""
+        self.plan_rows = plan_rows(selected, self.duplicates)
+        for row in self.plan_rows:
+            self.progress.warn("plan_row", **{**row, "rank": row["rank"] or "-"})
+        if self.orders.plan is not None:
+            self._services.durable.write_once(
+                self.orders.plan.absolute(), plan_bytes(self.plan_rows), step="plan.write"
+            )
+
+    def _schedule(self, selected: list[Choice], stack: ExitStack) -> Schedule:
+        services, phone = self._services, self.phone
+        assert phone is not None and self.library is not None
+        known = experience(
+            self.library,
+            services.durable,
+            model=phone.model,
+            app_version=phone.app_version,
+            profile_sha256=phone.profile.sha256,
         )
-        self.schedule.run(selected, spare)
+        services.pages_are_exact = known.pages_exact
+        refused = self._new_refused(phone)
+        if refused is None and any(choice.lane == "NEW_TRIGGER" for choice in selected):
+            refused = self._account_taken(stack)
+        schedule = Schedule(
+            services, self.progress, CircuitBreaker(), Canary(known.proven), new_refused=refused
+        )
+        services.on_outcome = self._watch_for_walls(schedule)
+        return schedule
+
+    def _account_taken(self, stack: ExitStack) -> Refusal | None:
+        """One run with new downloads an account (design 1): None when the account is ours now."""
+        services = self._services
+        folder = services.library.ledger_folder(self.task.account)
+        lock = Locks(services.durable, SystemClock()).account(folder)
+        try:
+            lock.acquire()
+        except (LockTimeout, LockUnusable) as error:
+            return Refusal("lock_timeout", str(error))
+        stack.callback(lock.release)
+        return None
+
+    def _watch_for_walls(self, schedule: Schedule) -> Callable[[str], None]:
+        """An access-control text met at any point of a NEW item stops the lane, and the account until doctor ran."""
+
+        def seen(reason: str) -> None:
+            if reason != "access_control":
+                return
+            services = self._services
+            wall = RunStop(reason, "the app showed an access-control text")
+            schedule.breaker.trip(wall.code)
+            set_hold(
+                services.library.ledger_folder(self.task.account),
+                services.durable,
+                code=wall.code,
+                detail=wall.detail,
+                at=services.stamp(),
+            )
+
+        return seen
 
     def _say_selected(self, selected: list[Choice]) -> None:
         reuse = sum(choice.lane == "PURE_REUSE" for choice in selected)
         self.progress.say("selected", total=len(selected), reuse=reuse, new=len(selected) - reuse)
 
-    @staticmethod
-    def _new_refused(phone: PhoneFacts) -> str | None:
+    def _new_refused(self, phone: PhoneFacts) -> Refusal | None:
+        """Why no NEW item may be opened at all, None when it may."""
+        held = read_hold(self._services.library.ledger_folder(self.task.account))
+        if held is not None:
+            return Refusal("access_control", held)
         if not phone.version_supported:
-            return "version_untested"
-        return None if phone.battery_ok else "battery_low"
+            return Refusal("version_untested", f"app version {phone.app_version} was not tested with the profile")
+        return None if phone.battery_ok else Refusal("battery_low", "the phone's battery is too low or too hot")
 
     # -- close -------------------------------------------------------------------------------------------------------
 
@@ -325,6 +408,8 @@ class Collector:
 
     def _shortfall(self, facts: RunFacts) -> StopReason | None:
         """Why fewer came than asked for, when nothing went wrong with an item."""
+        if self.plan_rows is not None:
+            return StopReason("DRY_RUN", "nothing was reserved and nothing tapped")
         if self.reading is None or len(facts.delivered) >= self.task.count:
             return None
         if self.reading.incomplete is not None:
@@ -340,4 +425,7 @@ class Collector:
             {"report_id": one.entry.report_id, "title": one.entry.title, "path": one.path}
             for one in self.duplicates
         ]
-        return {"likely_duplicates": likely, "selected": self.selected}
+        extras: dict[str, Any] = {"likely_duplicates": likely, "selected": self.selected}
+        if self.plan_rows is not None:
+            extras["plan"] = self.plan_rows
+        return extras

@@ -98,9 +98,9 @@ class ItemRun:
             self.advance()
         return self.result
 
-    def refuse(self, failure: str, detail: str = "") -> None:
+    def refuse(self, failure: str, detail: str) -> None:
         """End the item at its first node for a reason the run knows (a NEW item that may not be opened)."""
-        self._stop(failure, detail or failure, None)
+        self._stop(failure, detail, None)
 
     def resume(self, action: str) -> None:
         """Take up an earlier run's item where the recovery table says; `run_host` then goes on from there."""
@@ -140,6 +140,13 @@ class ItemRun:
         attempted = draft.intent is not None
         step = "settle.doubt" if attempted else "settle.release"
         self.services.require_ledger().settle(draft.reservation, attempted=attempted, step=step)
+
+    @property
+    def ended(self) -> ItemResult:
+        """The result of an item that ended."""
+        if self.result is None:
+            raise ContractError(f"{self.machine.node}: the item has not ended")
+        return self.result
 
     @property
     def needs_host(self) -> bool:

@@ -28,6 +28,14 @@ _TABLES = Tables.default()
 REJECTED_CODE = _TABLES.failure_codes["foreign_final"][_TABLES.states[0]]
 
 
+@attrs.frozen
+class Refusal:
+    """Why no NEW item may be opened in this run: a failure word and a sentence."""
+
+    failure: str
+    detail: str
+
+
 @attrs.define
 class Finished:
     """What came of one choice."""
@@ -49,7 +57,7 @@ class Schedule:
     progress: Progress
     breaker: CircuitBreaker
     canary: Canary
-    new_refused: str | None = None  # why no NEW item may be opened at all, a failure word
+    new_refused: Refusal | None = None
     finished: list[Finished] = attrs.field(factory=list)
     replaced: set[str] = attrs.field(factory=set)
     deadline_ended: bool = False
@@ -122,7 +130,7 @@ class Schedule:
         for one in pending:
             done = self._take(one)
             self._note_new(done.result)
-            if done.result.code == REJECTED_CODE and done.result.closed:
+            if done.result.code == REJECTED_CODE and done.result.closed and self.new_refused is None:
                 self.replaced.add(done.result.item["item_id"])
                 following = self._next_spare(spares)
                 if following is not None:
@@ -171,7 +179,8 @@ class Schedule:
         item = ItemRun(job, self.services)
         self.progress.say("item_begins", index=job.index, source=job.source, title=job.entry.title)
         if choice.lane == "NEW_TRIGGER" and self.new_refused is not None:
-            item.refuse(self.new_refused)
+            item.refuse(self.new_refused.failure, self.new_refused.detail)
+            self.breaker.trip(item.ended.code)
         needs_phone = choice.source != "PROJECT_REUSE"
         more = item.run_phone() if needs_phone else True
         if not more:
@@ -198,8 +207,7 @@ class Schedule:
     def _result_of(pending: _Pending) -> ItemResult:
         if pending.future is not None:
             return pending.future.result()
-        assert pending.item.result is not None
-        return pending.item.result
+        return pending.item.ended
 
     def _final_path(self, choice: Choice) -> str:
         if choice.copy is not None:

@@ -68,7 +68,10 @@ def _collect(options: Mapping[str, Any], task: Task, station: Station, progress:
     deadline = Deadline(station.clock, task.deadline_s, GUARD_RAILS["closing_reserve_s"])
     progress.deadline = deadline
     orders = Orders(
-        retrigger=frozenset(options["retrigger"]), quota_limit_given=options["quota_limit"] is not None
+        retrigger=frozenset(options["retrigger"]),
+        quota_limit_given=options["quota_limit"] is not None,
+        dry_run=bool(options["dry_run"]),
+        plan=Path(options["plan"]) if options["plan"] else None,
     )
     collector = Collector(task, station, progress, deadline, orders)
     with _interrupts(deadline, progress):
@@ -131,10 +134,10 @@ def _station(options: Mapping[str, Any], task: Task, simulated: bool) -> Iterato
             raise RunStop("task_invalid", f"the simulated phone did not start: {error}") from error
         return
     try:
-        station = real_station(options["adb_server"], task.device)
-        if not options["task"] and not options["device"]:
-            require_named(station)
-        yield station
+        with real_station(options["adb_server"], task.device) as station:
+            if not options["task"] and not options["device"]:
+                require_named(station)
+            yield station
     except DeviceError as error:
         raise RunStop(error.failure, error.detail) from error
     except ValueError as error:

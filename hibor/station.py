@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from hibor.clock import Clock, SystemClock
-from hibor.device.adb import AdbDevice, AdbServer, choose_device, list_devices
+from hibor.device.adb import AdbDevice, AdbServer, choose_device, list_devices, server_version
 from hibor.device.errors import DeviceError
 
 DEFAULT_TIME_SCALE: Final = 8.0
@@ -38,10 +38,32 @@ class Station:
         return AdbDevice(self.server, choose_device(self.server, self.serial), clock=self.clock)
 
 
-def real_station(adb_server: str | None, serial: str | None) -> Station:
-    """The machine's own adb server, and its own clock. Raises ValueError for a malformed address."""
+@contextmanager
+def real_station(adb_server: str | None, serial: str | None) -> Iterator[Station]:
+    """The machine's adb server and its own clock. Raises ValueError for a malformed address.
+
+    A server that answers is used as it is. Only where none answers on adb's own port, and none was named, ours is
+    started, and ended with this block.
+    """
     server = AdbServer.parse(adb_server) if adb_server else AdbServer()
-    return Station(SystemClock(), server, serial, simulated=False, time_scale=1.0)
+    with ExitStack() as stack:
+        if adb_server is None and not _answers(server):
+            from hibor.sim.server import PrivateAdbServer, ServerError
+
+            try:
+                stack.enter_context(PrivateAdbServer(port=server.port, real_phones=True))
+            except ServerError as error:
+                raise DeviceError("server_unreachable", str(error)) from error
+        yield Station(SystemClock(), server, serial, simulated=False, time_scale=1.0)
+
+
+def _answers(server: AdbServer) -> bool:
+    try:
+        server_version(server)
+    except DeviceError as error:
+        # A server that listens and says nothing is somebody else's: it is not replaced (fault F05).
+        return "refused" not in str(error.__cause__ or error).lower()
+    return True
 
 
 def require_named(station: Station) -> None:

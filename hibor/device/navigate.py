@@ -261,7 +261,7 @@ class App:
         """One page further down, with proven overlap. Raises `cursor_lost` when continuity cannot be proven
         or the list keeps loading.
 
-        The end is the profile's end text, or `END_SWIPES` swipes that each left the same screen: one swipe may
+        The end is the profile's end text, or `END_SWIPES` swipes that each left the same screen: one may
         have been lost, and one dump may have been old.
         """
         before = self.list_screen()

@@ -81,7 +81,7 @@ class Looker:
         return self.clock.monotonic_s() - tree.taken_s
 
     def fresh(self, tree: UiTree) -> bool:
-        """Whether a target in this dump may still be tapped. On a scaled clock `MACHINE_AGE_S` real seconds are
+        """Whether a target in this dump may be tapped. On a scaled clock `MACHINE_AGE_S` real seconds are
         always allowed: our own work between dump and tap does not get faster with the clock."""
         scale = float(getattr(self.clock, "scale", 1.0))
         return self.age_s(tree) <= max(self.profile.pace.max_dump_age_s, MACHINE_AGE_S * scale)

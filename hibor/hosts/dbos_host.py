@@ -3,7 +3,7 @@
 Rules of this file:
 
 * A job's uid is its workflow id, so the engine itself refuses the second one: a report wanted by two phones
-  is collected once. A job whose policy lets it run again gets `uid::run` as workflow id; entries never do.
+  is collected once. A job whose policy lets it run again gets `uid::2`, `uid::3`, … as workflow id.
 * One queue per phone, concurrency 1. A worker listens to its own phone's queue only and carries the phone's
   name as executor id, so only the phone's owner resumes what a killed worker left.
 * A handler may run again after a crash: `job.attempt` counts starts over all processes. A handler that spends
@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
 
@@ -30,7 +31,7 @@ from hibor.clock import Clock, SystemClock
 from hibor.discovery.protocols import Frontier
 from hibor.discovery.registration import RERUN_POLICIES
 
-from .dbos_store import ACTIVE, FAILED, FINISHED, DbosStore, write_effect
+from .dbos_store import ACTIVE, FAILED, FINISHED, DbosStore, last_run, write_effect
 from .local import FatalJobError
 from .local_context import stamp, to_json, uid_of
 from .local_reading import Failure
@@ -253,7 +254,9 @@ class DbosHost:
 
     def launch(self) -> None:
         """Starts the engine; a worker first takes back what its phone's last worker left unfinished."""
-        self._store.create_tables()
+        if self._store.is_sqlite:
+            # Before the engine: write-ahead logging can only be switched on while nobody else has the file.
+            self._store.create_tables()
         config: dict[str, Any] = {
             "name": APPLICATION,
             "system_database_url": self._database_url,
@@ -272,6 +275,10 @@ class DbosHost:
         engine.workflow(name=WORKFLOW, max_recovery_attempts=_MAX_RECOVERIES)(workflow)
         engine.listen_queues([queue_name(self._phone)] if self._phone else [])
         engine.launch()
+        if not self._store.is_sqlite:
+            # After the engine, which makes the database itself where it is missing. No job can need the tables
+            # earlier: the first worker's queue does not exist yet, later workers find them.
+            self._store.create_tables()
         self._client = self._dbos.DBOSClient(
             system_database_url=self._database_url, application_name=APPLICATION
         )
@@ -321,29 +328,19 @@ class DbosHost:
         rerun = job.rerun or self._rerun.get(job.task_type, "never")
         if rerun not in RERUN_POLICIES:
             raise ValueError(f"rerun must be one of {', '.join(RERUN_POLICIES)}, got {rerun!r}")
-        sql = (
-            f"SELECT workflow_uuid, status, attributes FROM {self._store.status_table} "
-            "WHERE workflow_uuid=:uid OR workflow_uuid LIKE :runs ORDER BY created_at DESC, workflow_uuid"
-        )
-        runs = uid.replace("%", "\\%").replace("_", "\\_") + "::%"
-        known = (
-            list(self._store.execute(connection, sql + "", uid=uid, runs=runs)) if rerun != "never" else []
-        )
-        if rerun == "never":
-            exists = self._store.execute(
-                connection, f"SELECT 1 FROM {self._store.status_table} WHERE workflow_uuid=:uid", uid=uid
-            ).first()
-            if exists:
-                return False
-        elif any(status in ACTIVE for _, status, _ in known) or not _may_rerun(rerun, known, job.payload):
+        last = last_run(self._store, connection, uid)
+        if last is not None and not last.may_be_followed(rerun, job.payload):
             return False
-        workflow_id = f"{uid}::{secrets.token_hex(8)}" if known else uid
+        run = 1 if last is None else last.run + 1
+        workflow_id = uid if run == 1 else f"{uid}::{run}"
+        if rerun != "never":
+            sql = "INSERT INTO hibor_runs VALUES (:uid,:run,:payload)"
+            self._store.execute(connection, sql, uid=uid, run=run, payload=job.payload)
         options = {
             "workflow_name": WORKFLOW,
             "queue_name": queue_name(job.phone),
             "workflow_id": workflow_id,
             "app_version": APPLICATION_VERSION,
-            "attributes": {"payload": job.payload},
         }
         self._client.enqueue_in_transaction(
             connection, options, job.task_type, job.job_id, job.payload, job.phone
@@ -436,15 +433,16 @@ class DbosHost:
         """Jobs that failed for good, by uid, with the reason the engine recorded."""
         found = self._client.list_workflows(status=list(FAILED), load_input=False)
         attempts = dict(self._store.rows("SELECT workflow_id, attempts FROM hibor_attempts"))
-        return sorted(
+        failures = [
             Failure(
                 status.workflow_id,
                 str(status.error) if status.error is not None else status.status,
                 int(attempts.get(status.workflow_id, 0)),
-                str(status.updated_at),
+                stamp(datetime.fromtimestamp((status.updated_at or 0) / 1000, UTC)),
             )
             for status in found
-        )
+        ]
+        return sorted(failures, key=lambda failure: failure.uid)
 
     def debts(self) -> list[str]:
         """Keys of listings that have not been read to a complete end."""
@@ -453,14 +451,3 @@ class DbosHost:
 
 def _is_retryable(error: BaseException) -> bool:
     return not isinstance(error, FatalJobError)
-
-
-def _may_rerun(rerun: str, known: list[Any], payload: str) -> bool:
-    """Whether a job whose earlier runs are `known` (newest first) may run again."""
-    if rerun == "every_run" or not known:
-        return True
-    _, status, attributes = known[0]
-    if rerun == "on_failure":
-        return status in FAILED
-    stored = json.loads(attributes) if isinstance(attributes, str) else attributes or {}
-    return bool(stored.get("payload", payload) != payload)

@@ -17,6 +17,8 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import attrs
+
 FINISHED = ("SUCCESS",)
 FAILED = ("ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 ACTIVE = ("ENQUEUED", "PENDING", "DELAYED")
@@ -26,6 +28,7 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS hibor_memory (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS hibor_marks (uid TEXT PRIMARY KEY, reason TEXT, rule_version TEXT, at TEXT)",
     "CREATE TABLE IF NOT EXISTS hibor_attempts (workflow_id TEXT PRIMARY KEY, attempts INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS hibor_runs (uid TEXT, run INTEGER, payload TEXT, PRIMARY KEY (uid, run))",
     "CREATE TABLE IF NOT EXISTS hibor_reports (at TEXT, key TEXT, owner TEXT, report TEXT NOT NULL)",
 )
 
@@ -157,6 +160,36 @@ class DbosSnapshot:
     def close(self) -> None:
         """Ends the read transaction."""
         self._connection.close()
+
+
+@attrs.frozen
+class LastRun:
+    """The newest run of a job: its number from 1, the engine's status, its payload where it was recorded."""
+
+    run: int
+    status: str
+    payload: str | None
+
+    def may_be_followed(self, rerun: str, payload: str) -> bool:
+        """Whether the policy lets the job run again with `payload`; never while it is queued or running."""
+        if self.status in ACTIVE:
+            return False
+        if rerun == "on_failure":
+            return self.status in FAILED
+        if rerun == "on_input_change":
+            return self.payload is not None and self.payload != payload
+        return rerun == "every_run"
+
+
+def last_run(store: DbosStore, connection: Any, uid: str) -> LastRun | None:
+    """The newest run of `uid` (workflow ids `uid`, `uid::2`, …), or None when it never ran."""
+    sql = "SELECT run, payload FROM hibor_runs WHERE uid=:uid ORDER BY run DESC LIMIT 1"
+    recorded = store.execute(connection, sql, uid=uid).first()
+    run, payload = (int(recorded[0]), str(recorded[1])) if recorded is not None else (1, None)
+    workflow_id = uid if run == 1 else f"{uid}::{run}"
+    sql = f"SELECT status FROM {store.status_table} WHERE workflow_uuid=:workflow_id"
+    row = store.execute(connection, sql, workflow_id=workflow_id).first()
+    return None if row is None else LastRun(run, str(row[0]), payload)
 
 
 def write_effect(store: DbosStore, connection: Any, kind: str, body: Mapping[str, Any], at: str) -> None:

@@ -41,6 +41,8 @@ _FOREIGN = (
     "ADB_VENDOR_KEYS", "ANDROID_SDK_HOME", "ADB_TRACE", "ADB_LOCAL_TRANSPORT_MAX_PORT",
 )
 
+_ADDRESSES = ("ANDROID_ADB_SERVER_PORT", "ANDROID_ADB_SERVER_ADDRESS", "ADB_SERVER_SOCKET", "ADB_TRACE")
+
 
 class ServerError(Exception):
     """The private adb server did not start, or refused a request; the text says what it answered."""
@@ -125,10 +127,12 @@ class PrivateAdbServer:
     """An adb server of our own. Use as a context manager, or `start()` and `stop()`.
 
     `home` holds its key and log; None: a temporary folder that goes with the server. `port` 0: a free one.
+    `real_phones`: it sees this machine's phones, with this user's keys; only its log is private.
     """
 
-    def __init__(self, home: Path | None = None, port: int = 0) -> None:
+    def __init__(self, home: Path | None = None, port: int = 0, *, real_phones: bool = False) -> None:
         self._given_home = home
+        self._real_phones = real_phones
         self._wanted_port = port
         self._process: GuardedProcess | None = None
         self.port = port
@@ -179,9 +183,10 @@ class PrivateAdbServer:
         token = f"log-{secrets.token_hex(6)}"
         home = self._given_home or Path(tempfile.mkdtemp(prefix="hibor-adb-"))
         home.mkdir(parents=True, exist_ok=True)
+        environment = machine_environment if self._real_phones else private_environment
         process = GuardedProcess(
             [adb_binary(), "-L", f"tcp:{self.port}", "nodaemon", "server"],
-            environment=private_environment(home, token),
+            environment=environment(home, token),
             stderr_path=home / "adb-server.log",
             remove_at_end=home if self._given_home is None else home / token,
         )
@@ -250,6 +255,14 @@ def private_environment(home: Path, log_folder: str = "log") -> dict[str, str]:
         environment.update(dict.fromkeys(names, str(folder)))
     environment.update(_PRIVATE)
     return environment
+
+
+def machine_environment(home: Path, log_folder: str) -> dict[str, str]:
+    """This machine's environment, with the log alone in a private folder."""
+    folder = home / log_folder
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = {name: value for name, value in os.environ.items() if name not in _ADDRESSES}
+    return {**environment, **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(folder))}
 
 
 def free_port() -> int:

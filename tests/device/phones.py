@@ -18,7 +18,7 @@ from hibor.device.profile_types import Profile
 from hibor.sim.process import start_phone
 from hibor.sim.server import PrivateAdbServer, ServerError
 
-SCALE = 6.0
+SCALE = 10.0
 PROFILE = load_profile("hibor-sim-1")
 
 

@@ -184,7 +184,7 @@ class Race(RuleBasedStateMachine):
         assert self.ledger.verify() == self.ledger.head
 
 
-SETTINGS = settings(max_examples=60, stateful_step_count=25, deadline=None)
+SETTINGS = settings(max_examples=40, stateful_step_count=25, deadline=None)
 
 
 def test_ledger_and_twin_agree() -> None:

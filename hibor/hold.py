@@ -1,0 +1,42 @@
+"""An access-control text stops new downloads until a person has looked (design 1, guard rails).
+
+The hold is a file beside the account's ledger, so that every library of the account sees it. `doctor` removes it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hibor.durable import Durable, FileAlreadyThere
+
+
+def hold_path(ledger_folder: Path) -> Path:
+    """Where an account's hold lies."""
+    return ledger_folder / "hold.json"
+
+
+def set_hold(ledger_folder: Path, durable: Durable, *, code: str, detail: str, at: str) -> None:
+    """Stop new downloads of the account; an earlier hold stays as it is."""
+    values = {"schema_version": 1, "at": at, "code": code, "detail": detail}
+    data = (json.dumps(values, ensure_ascii=False) + "\n").encode()
+    try:
+        durable.write_once(hold_path(ledger_folder), data, step="hold.write")
+    except FileAlreadyThere:
+        return
+
+
+def read_hold(ledger_folder: Path) -> str | None:
+    """Why new downloads of the account are stopped, None when they are not."""
+    try:
+        values = json.loads(hold_path(ledger_folder).read_bytes())
+        return f"{values['detail']} (since {values['at']}; `python -m hibor.doctor` ends this)"
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return "the account's hold cannot be read; `python -m hibor.doctor` ends this"
+
+
+def clear_hold(ledger_folder: Path, durable: Durable) -> bool:
+    """A person has looked: new downloads may be opened again. False when there was no hold."""
+    return durable.remove(hold_path(ledger_folder), step="hold.remove")

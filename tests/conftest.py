@@ -1,0 +1,56 @@
+"""Fixtures every test folder may use: the main job as a process, and one warm library for assertions that only read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tests.main_job import MainJob, Run
+
+
+@attrs.frozen
+class WarmLibrary:
+    """The library of the embedded default, run twice."""
+
+    path: Path
+    first: Run
+    second: Run
+    ledger_after_first: bytes
+    served_after_first: list[str]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--rewrite-traces`: write what the machine does now into tests/traces; the diff is then read by a person."""
+    parser.addoption("--rewrite-traces", action="store_true", help="write tests/traces anew instead of comparing")
+
+
+@pytest.fixture
+def rewrite_traces(request: pytest.FixtureRequest) -> bool:
+    """Whether traces are to be written."""
+    return bool(request.config.getoption("--rewrite-traces"))
+
+
+@pytest.fixture
+def main_job(tmp_path: Path) -> Iterator[MainJob]:
+    """Runs the main job; afterwards every run's streams and every library's books are checked."""
+    job = MainJob(tmp_path)
+    yield job
+    job.audit()
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> WarmLibrary:
+    """The default run with its default options, and the same command once more. Tests only read it."""
+    from tests.main_job import ledgers, served
+
+    folder = tmp_path_factory.mktemp("warm")
+    library, job = folder / "library", MainJob(folder)
+    first = job("--library", library)
+    (ledger,) = ledgers(library)
+    before, served_before = ledger.read_bytes(), served(library)
+    second = job("--library", library)
+    job.audit()
+    return WarmLibrary(library, first, second, before, served_before)
