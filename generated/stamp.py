@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-SPEC_SHA256: Final[str] = "d59ed763e9c25a8c06cb24aa086fd4e809ae35ec0771d32e577f0086acba91e7"
+SPEC_SHA256: Final[str] = "c0f997c9019e2145b13663c34192157033c3cfbf2a68a0ebe3f87dd297131076"
 
 SOURCES: Final[Mapping[str, str]] = {
     "spec/closures.yaml": "1d9b93a3d57dfcf4691b829d4043e21743e987b330253dc5a2b8ffcb031134ab",
@@ -12,14 +12,14 @@ SOURCES: Final[Mapping[str, str]] = {
     "spec/edges.yaml": "d96c371c67a731d2bd1cf1728e132c387c445803cfafc09b0987f31394f348d3",
     "spec/evidence.yaml": "876579ee2482b3ff946a5b97e36c57140157803d2e231888eb0280442623e121",
     "spec/failures.yaml": "e0ca44b0b62525cc5a0e87c9fa8bace9613d355718dbb0fc06128ecacbb0cb2f",
-    "spec/governance.yaml": "eaea7defad0dca0b26853d1eec41327fae0a3374334327258c5eb2d7f9b88c49",
+    "spec/governance.yaml": "293dbd53a66b37879f7a0d12928788a4cce8d0db6238dcbcccfd4df50bc17b49",
     "spec/keep.yaml": "8648b3f9b43672ed4baa79f8c07a427628773216473ecf30affebd6e6e6b8aba",
     "spec/ledger.yaml": "fe4418713171e242e640d07a4c13c53575e680f58dc49b718572283169273543",
     "spec/pdf.yaml": "94637c3dfd40ac823e6196552f2000ea35be9e8bf24830302960070ab7bf2572",
     "spec/presence.yaml": "cfcdf823a2bb1b134a87291e345e1d4f4761d1dfe14f964245b797ad2968e174",
     "spec/recovery.yaml": "1b520f014206458ab72d88db815b5ef97990cb7297b6e7b714dedf95faa78ee9",
     "spec/rulings.yaml": "0dd14ebc44ec93c053398e53233847f3e2fc6482de1e17bea37b3364c536ec78",
-    "spec/steps.yaml": "163fc871e52602c4af2fe6a29e2a7cd4182b18beeb4f7debede81884a04c2413",
+    "spec/steps.yaml": "513651ec9e52aee59fbdbbbef66d8c542e1d053c7644cfbd7005b1df16946a94",
     "spec/terminal.yaml": "db71add41ad0e4df86ecc73332a95a2e4ba610cd3cdf545079ec7e2ea39965db",
     "spec/unreachable.yaml": "7270dba8945b21caa841065c45d9c8f22e26ef48e17d59af5b9f2b2497dfc79f",
 }

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import threading
+from copy import copy
 
 from hibor.clock import Clock
 from hibor.failures import EffectFailure
@@ -25,6 +26,12 @@ class Deadline:
         self._hard_s = self.started_s + deadline_s
         self._soft_s = self._hard_s - min(closing_reserve_s, deadline_s / 10)
         self._interrupted = threading.Event()
+
+    def within(self, budget_s: float) -> Deadline:
+        """This window with at most `budget_s` seconds of phone work from now on (recovery in a run's preflight)."""
+        part = copy(self)
+        part._soft_s = min(self._soft_s, self._clock.monotonic_s() + budget_s)
+        return part
 
     @property
     def interrupted(self) -> bool:

@@ -192,6 +192,24 @@ class Durable(Parts):
             self._sync_folder(path.parent, step)
         return True
 
+    def confirm(self, path: Path, root: Path, *, step: str) -> bool:
+        """Put on stable storage what a process that is gone may have left unsynced: the file, and its name
+        in every folder from its own up to `root`. False when there is no such file.
+
+        What recovery reads may still be in the page cache only; nothing is done on its strength before this.
+        """
+        with self._named(step):
+            there = self.stat(path) is not None
+            if there:
+                self._sync_file(path, step)
+            folder = path.parent
+            while self._is_folder(folder, step):
+                self._sync_folder(folder, step)
+                if folder == root or folder == folder.parent:
+                    break
+                folder = folder.parent
+        return there
+
     def make_folders(self, path: Path, *, step: str) -> None:
         """Make a folder and its missing parents, each one's name fsynced in its parent."""
         with self._named(step):

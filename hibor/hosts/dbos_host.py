@@ -276,8 +276,8 @@ class DbosHost:
         engine.listen_queues([queue_name(self._phone)] if self._phone else [])
         engine.launch()
         if not self._store.is_sqlite:
-            # After the engine, which makes the database itself where it is missing. No job can need the tables
-            # earlier: the first worker's queue does not exist yet, later workers find them.
+            # After the engine, which makes the database itself where it is missing. No job can need the
+            # tables earlier: the first worker's queue does not exist yet, later workers find them.
             self._store.create_tables()
         self._client = self._dbos.DBOSClient(
             system_database_url=self._database_url, application_name=APPLICATION

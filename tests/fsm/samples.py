@@ -8,18 +8,23 @@ from fsm import Closure, FinalFile, ItemOutcome, ItemPackageSnapshot
 from tests.fsm import v006
 
 SHA: Final = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-FINAL: Final = FinalFile("reports/2026/11/2026-11-30_国信证券_存储行业周报_HB2026113000012.pdf", 482_113, SHA, 12)
+FINAL: Final = FinalFile(
+    "reports/2026/11/2026-11-30_国信证券_存储行业周报_HB2026113000012.pdf", 482_113, SHA, 12
+)
 KEYS: Final = (
-    "schema_version", "run_id", "item_index", "item_id", "report_id", "source", "state", "status", "stop_code",
+    "schema_version", "run_id", "item_index", "item_id", "report_id", "source", "state", "status",
+     "stop_code",
     "error_or_note", "reused_without_new_trigger", "trigger_attempted", "triggered", "quota_state",
-    "quota_reservation_event_id", "quota_terminal_event_id", "artifact_terminal_event_id", "title", "institution",
+    "quota_reservation_event_id", "quota_terminal_event_id", "artifact_terminal_event_id", "title",
+     "institution",
     "date", "analysts", "final_path", "bytes", "sha256", "page_count", "manifest_row_id",
 )  # fmt: skip
 SOURCES: Final = {v006.NEW: ("NEW_TRIGGER",), v006.PURE: ("PROJECT_REUSE", "CACHE_REUSE")}
 IDS: Final = ("reservation-event", "quota-event", "artifact-event")
 PATTERN: Final = {
     ("NONE", "N"): "NNN", ("RESERVED", "N"): "RNN", ("RELEASED", "N"): "RRN", ("CONFIRMED", "N"): "RRN",
-    ("CONFIRMED", "U"): "RRN", ("CONFIRMED", "V"): "RRR", ("UNCERTAIN", "N"): "RRN", ("UNCERTAIN", "U"): "RRN",
+    ("CONFIRMED", "U"): "RRN", ("CONFIRMED", "V"): "RRR", ("UNCERTAIN", "N"): "RRN", ("UNCERTAIN",
+     "U"): "RRN",
     ("UNCERTAIN", "V"): "RRR",
 }  # fmt: skip
 PAIR: Final[dict[str, tuple[bool, bool | None]]] = {
@@ -45,18 +50,23 @@ def snapshot(
     lane: str, short: str, presence: str, quota_state: str, artifact: str | None, /, **changes: Any
 ) -> ItemPackageSnapshot:
     """A snapshot whose facts follow from presence, quota state and the state they belong to."""
-    ids = [value if letter == "R" else None
-           for value, letter in zip(IDS, PATTERN[quota_state, presence[3]], strict=True)]
+    ids = [
+        value if letter == "R" else None
+        for value, letter in zip(IDS, PATTERN[quota_state, presence[3]], strict=True)
+    ]
     attempted, triggered = trigger_pair(quota_state, short)
     facts: dict[str, Any] = {
         "run_id": "20261130T003105Z-0a1b2c", "item_index": 1, "item_id": "0123456789abcdef",
-        "report_id": "HB2026113000012", "source": "CACHE_REUSE" if lane == v006.PURE else "NEW_TRIGGER", "lane": lane,
+        "report_id": "HB2026113000012", "source": "CACHE_REUSE" if lane == v006.PURE else "NEW_TRIGGER",
+         "lane": lane,
         "state": v006.FULL[short], "presence": presence, "artifact": artifact, "quota_state": quota_state,
         "reservation_event_id": ids[0], "quota_terminal_event_id": ids[1], "artifact_event_id": ids[2],
-        "trigger_attempted": attempted, "triggered": triggered, "title": "存储行业周报", "institution": "国信证券",
+        "trigger_attempted": attempted, "triggered": triggered, "title": "存储行业周报",
+         "institution": "国信证券",
         "date": "2026-11-30", "analysts": ("张三", "李四"), "final": FINAL if presence[1] == "V" else None,
         "manifest_row_id": "m-0123456789abcdef" if presence[4] == "V" else None,
-        "cache_identity": "sdcard:report.pdf" if quota_state in v006.PAID and short not in ("P00", "P01", "P02") else None,
+        "cache_identity": "sdcard:report.pdf" if quota_state in v006.PAID and short not in ("P00", "P01",
+         "P02") else None,
     }  # fmt: skip
     return ItemPackageSnapshot(**{**facts, **changes})
 
@@ -196,8 +206,10 @@ def _document(s: ItemPackageSnapshot, o: ItemOutcome) -> dict[str, Any]:
     values = (
         1, s.run_id, s.item_index, s.item_id, s.report_id, s.source, s.state, status,
         None if status == "SUCCESS" else o.code, note, s.lane == v006.PURE, s.trigger_attempted, s.triggered,
-        s.quota_state, s.reservation_event_id, s.quota_terminal_event_id, s.artifact_event_id, s.title, s.institution,
-        s.date, None if s.analysts is None else list(s.analysts), final and final.path, final and final.size_bytes,
+        s.quota_state, s.reservation_event_id, s.quota_terminal_event_id, s.artifact_event_id, s.title,
+         s.institution,
+        s.date, None if s.analysts is None else list(s.analysts), final and final.path,
+         final and final.size_bytes,
         final and final.sha256, final and final.page_count, s.manifest_row_id,
     )  # fmt: skip
     return dict(zip(KEYS, values, strict=True))

@@ -116,14 +116,19 @@ def test_ten_variants_and_157_closings() -> None:
 
 @pytest.mark.parametrize("prefix", v006.PREFIXES)
 def test_the_four_prefixes_close_where_the_source_has_none(prefix: str) -> None:
-    sources = [("P00_INIT", "NNNN", None, "STOPPED", "C05_PREQUOTA_STOP"),
-               ("P01_RESERVED", "NNNN", None, "STOPPED", "C06_RESERVED_STOP"),
-               ("P02_TRIGGER_UNKNOWN", "NNVN", None, "STOPPED", "C07_TRIGGER_CLOSED_NO_ARTIFACT"),
-               ("P04_STAGING_PARTIAL", "INVV", "FAILURE", "FAILED", "C08_PROCESSING_FAILED"),
-               ("P06_PUBLISHED", "NVVV", "SUCCESS", "STOPPED", "C09_POSTPUBLISH_STOP")]
+    sources = [
+        ("P00_INIT", "NNNN", None, "STOPPED", "C05_PREQUOTA_STOP"),
+        ("P01_RESERVED", "NNNN", None, "STOPPED", "C06_RESERVED_STOP"),
+        ("P02_TRIGGER_UNKNOWN", "NNVN", None, "STOPPED", "C07_TRIGGER_CLOSED_NO_ARTIFACT"),
+        ("P04_STAGING_PARTIAL", "INVV", "FAILURE", "FAILED", "C08_PROCESSING_FAILED"),
+        ("P06_PUBLISHED", "NVVV", "SUCCESS", "STOPPED", "C09_POSTPUBLISH_STOP"),
+    ]
     for source, first_four, artifact, status, variant in sources:
         assert match_closure("NEW_TRIGGER", source, f"{first_four}{prefix}V", artifact, status) == variant
-    assert match_closure("PURE_REUSE", "P06_PUBLISHED", f"NVNN{prefix}V", None, "FAILED") == "C10_REUSE_POSTPUBLISH_STOP"
+    assert (
+        match_closure("PURE_REUSE", "P06_PUBLISHED", f"NVNN{prefix}V", None, "FAILED")
+        == "C10_REUSE_POSTPUBLISH_STOP"
+    )
 
 
 @pytest.mark.parametrize("prefix", ["NVN", "NNV", "VNV", "NVV"])
@@ -138,14 +143,17 @@ def test_a_gap_in_the_prefix_closes_nothing(prefix: str) -> None:
 def _by_cell_class() -> list[str]:
     """Every S F Q A with every legal prefix, and every prefix, legal or not, behind every S F Q A a closing has.
 
-    Letters no cell of any closing lists (I and X beyond S, X in S) fall into one class with each other; they are all
+    Letters no cell of any closing lists (I and X beyond S,
+     X in S) fall into one class with each other; they are all
     in here all the same. Together with the sample below this stands for all 5^7 presences with Z=V.
     """
     every = ["".join(letters) for letters in product(v006.LETTERS, repeat=4)]
     shown = [first_four + prefix + "V" for first_four in every for prefix in v006.PREFIXES]
     triples = ["".join(letters) for letters in product(v006.LETTERS, repeat=3)]
     used = sorted({key[2][:4] for key in ACCEPTED})
-    shown += [first_four + triple + "V" for first_four in used for triple in triples if triple not in v006.PREFIXES]
+    shown += [
+        first_four + triple + "V" for first_four in used for triple in triples if triple not in v006.PREFIXES
+    ]
     return shown
 
 
@@ -159,7 +167,13 @@ def test_every_closing_against_the_twin_and_no_overlap() -> None:
         source = v006.FULL[short]
         for presence in presences:
             first = match_closure(lane, source, presence, artifact, status, default)
-            assert first == expected(lane, short, presence, artifact, status), (lane, short, presence, artifact, status)
+            assert first == expected(lane, short, presence, artifact, status), (
+                lane,
+                short,
+                presence,
+                artifact,
+                status,
+            )
             if first is not None:
                 accepted += 1
                 # The first and the last variant that accepts are the same one: there is no overlap.

@@ -5,7 +5,16 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from fsm import ContractError, FsmError, StateUncertain, Tables, allowed_codes, code_class, failure_code, quota_ids
+from fsm import (
+    ContractError,
+    FsmError,
+    StateUncertain,
+    Tables,
+    allowed_codes,
+    code_class,
+    failure_code,
+    quota_ids,
+)
 from tests.fsm import v006
 
 NODES = [(lane, node, presence) for (lane, node), ps in v006.NODE_PRESENCES.items() for presence in ps]
@@ -30,8 +39,22 @@ def test_forty_one_codes_each_in_exactly_one_class() -> None:
 
 @pytest.mark.parametrize(
     "code",
-    ["", "none", "STOP", "FAIL", "UNKNOWN", "HASH_MISMATCH ", "actual processing error", "high-precedence close STOP",
-     "STOP:DEADLINE_EXPIRED", "WARNING:TRIGGER_UNCERTAIN_CACHE_IDENTITY_CONFIRMED", "ZERO_QUOTA_REUSE", None, 27, []],
+    [
+        "",
+        "none",
+        "STOP",
+        "FAIL",
+        "UNKNOWN",
+        "HASH_MISMATCH ",
+        "actual processing error",
+        "high-precedence close STOP",
+        "STOP:DEADLINE_EXPIRED",
+        "WARNING:TRIGGER_UNCERTAIN_CACHE_IDENTITY_CONFIRMED",
+        "ZERO_QUOTA_REUSE",
+        None,
+        27,
+        [],
+    ],
 )
 def test_placeholders_free_text_and_unknown_codes_are_refused(code: object) -> None:
     with pytest.raises(ContractError):
@@ -59,8 +82,26 @@ def test_a_quota_state_that_cannot_be_there_is_refused(lane: str, node: str, pre
 
 
 def test_sizes_of_the_domains() -> None:
-    sizes = {"P00": 20, "P01": 13, "P02-N": 2, "P02-U": 3, "P02-V": 6, "P03-N": 11, "P03-U": 2, "P03-V": 2, "P04-N": 10,
-             "P04-U": 2, "P04-V": 4, "P05-N": 11, "P05-U": 1, "P05-V": 8, "P06": 5, "P07": 3, "P08": 3, "P09": 3}
+    sizes = {
+        "P00": 20,
+        "P01": 13,
+        "P02-N": 2,
+        "P02-U": 3,
+        "P02-V": 6,
+        "P03-N": 11,
+        "P03-U": 2,
+        "P03-V": 2,
+        "P04-N": 10,
+        "P04-U": 2,
+        "P04-V": 4,
+        "P05-N": 11,
+        "P05-U": 1,
+        "P05-V": 8,
+        "P06": 5,
+        "P07": 3,
+        "P08": 3,
+        "P09": 3,
+    }
     for _lane, node, presence in NODES:
         assert len(allowed_codes(v006.FULL[node.split("-")[0]], presence)) == sizes[node], node
 
@@ -122,7 +163,9 @@ def test_quota_ids(quota_state: str, letter: str) -> None:
         assert quota_ids(quota_state, letter) == expected
 
 
-@pytest.mark.parametrize(("quota_state", "letter"), [("SPENT", "N"), ("NONE", "n"), ("NONE", ""), ("NONE", None), (None, "N")])
+@pytest.mark.parametrize(
+    ("quota_state", "letter"), [("SPENT", "N"), ("NONE", "n"), ("NONE", ""), ("NONE", None), (None, "N")]
+)
 def test_quota_ids_refuse_unknown_names(quota_state: object, letter: object) -> None:
     with pytest.raises(ContractError):
         quota_ids(quota_state, letter)  # type: ignore[arg-type]
@@ -164,8 +207,14 @@ FAILURES = [
     ("publish_refused", "P05-N", "PUBLISH_FAILED"),
     ("manifest_invalid", "P06", "MANIFEST_INVALID"),  # R16
     *[("persist_late", node, "PERSIST_LATE") for node in v006.POST],  # R27
-    *[("deadline", node, "DEADLINE_EXPIRED") for node in ("P00", "P01", "P02-V", "P03-N", "P04-N", "P05-N", *v006.POST)],
-    *[("unexpected", node, "UNEXPECTED_EXCEPTION") for node in ("P00", "P01", "P02-V", "P03-N", "P04-N", "P05-N")],
+    *[
+        ("deadline", node, "DEADLINE_EXPIRED")
+        for node in ("P00", "P01", "P02-V", "P03-N", "P04-N", "P05-N", *v006.POST)
+    ],
+    *[
+        ("unexpected", node, "UNEXPECTED_EXCEPTION")
+        for node in ("P00", "P01", "P02-V", "P03-N", "P04-N", "P05-N")
+    ],
     *[("unexpected", node, "UNEXPECTED_EXCEPTION") for node in v006.POST],  # R4, R24
 ]
 
@@ -185,7 +234,9 @@ def test_a_failure_never_gets_a_code_its_node_may_not_stop_with() -> None:
                 assert code in v006.DOMAIN[nodes[place]], (failure, place, code)
 
 
-@pytest.mark.parametrize("failure", ["server_unreachable", "command_start_failed", "command_timeout", "output_limit", "link_lost"])
+@pytest.mark.parametrize(
+    "failure", ["server_unreachable", "command_start_failed", "command_timeout", "output_limit", "link_lost"]
+)
 def test_a_lost_link_is_a_process_code_and_a_stop(failure: str) -> None:
     for node in ("P00", "P01", "P03-N", "P04-N"):
         code = failure_code(failure, full(node))
@@ -193,7 +244,9 @@ def test_a_lost_link_is_a_process_code_and_a_stop(failure: str) -> None:
     assert failure_code(failure, full("P02-N")) == "PROCESS_LIVENESS_UNKNOWN"
 
 
-@pytest.mark.parametrize("failure", ["disk_failed", "disk_uncertain", "lock_timeout", "ledger_invalid", "replay_conflict"])
+@pytest.mark.parametrize(
+    "failure", ["disk_failed", "disk_uncertain", "lock_timeout", "ledger_invalid", "replay_conflict"]
+)
 def test_inside_the_publish_window_nothing_is_of_fail_class(failure: str) -> None:
     assert failure_code(failure, full("P05-N")) == "RECOVERY_UNKNOWN"  # R29
 
@@ -203,8 +256,16 @@ def test_every_node_has_a_code_for_a_defect_of_the_program() -> None:
         assert failure_code("unexpected", full(node)) in v006.DOMAIN[node]
 
 
-@pytest.mark.parametrize(("failure", "node"), [("no_such_word", "P00_INIT"), ("manifest_invalid", "P00_INIT"),
-                                               ("quota_exhausted", "P06_PUBLISHED"), ("deadline", "P99"), (None, "run")])
+@pytest.mark.parametrize(
+    ("failure", "node"),
+    [
+        ("no_such_word", "P00_INIT"),
+        ("manifest_invalid", "P00_INIT"),
+        ("quota_exhausted", "P06_PUBLISHED"),
+        ("deadline", "P99"),
+        (None, "run"),
+    ],
+)
 def test_a_failure_without_a_code_is_a_contract_error_and_no_default(failure: object, node: str) -> None:
     with pytest.raises(ContractError):
         failure_code(failure, node)  # type: ignore[arg-type]

@@ -61,7 +61,9 @@ def test_nothing_is_closed_that_no_closure_accepts(lane: str, node: str, quota: 
 
 
 # Design 4, "from every instant to one place": (lane, node) -> last journal mark -> action.
-HALT = dict.fromkeys(("TRIGGER_INTENT", "STATE", "CACHE_IDENTITY", "PUBLISH_INTENT", "CODE", "CLOSING"), "halt")
+HALT = dict.fromkeys(
+    ("TRIGGER_INTENT", "STATE", "CACHE_IDENTITY", "PUBLISH_INTENT", "CODE", "CLOSING"), "halt"
+)
 ROLL = {"PUBLISH_INTENT": "roll_forward", "CLOSING": "finish"}
 REUSE = {"STATE": "roll_forward", "CLOSING": "finish"}
 RECOVERY = {
@@ -70,13 +72,15 @@ RECOVERY = {
     (NEW, "P02-N"): {"TRIGGER_INTENT": "ask_phone", "CLOSING": "finish"},
     (NEW, "P02-U"): HALT,
     (NEW, "P02-V"): {"TRIGGER_INTENT": "ask_phone", "CLOSING": "finish"},
-    (NEW, "P03-N"): {"STATE": "ask_phone", "CACHE_IDENTITY": "ask_phone", "CODE": "roll_forward", "CLOSING": "finish"},
+    (NEW, "P03-N"): {"STATE": "ask_phone", "CACHE_IDENTITY": "ask_phone", "CODE": "roll_forward",
+     "CLOSING": "finish"},
     (NEW, "P03-U"): HALT,
     (NEW, "P03-V"): {"CODE": "close", "CLOSING": "finish"},
     (NEW, "P04-N"): {"CACHE_IDENTITY": "ask_phone", "CODE": "roll_forward"},
     (NEW, "P04-U"): HALT,
     (NEW, "P04-V"): {"CODE": "close", "CLOSING": "finish"},
-    (NEW, "P05-N"): {"CACHE_IDENTITY": "roll_forward", "PUBLISH_INTENT": "roll_forward", "CODE": "roll_forward",
+    (NEW, "P05-N"): {"CACHE_IDENTITY": "roll_forward", "PUBLISH_INTENT": "roll_forward",
+     "CODE": "roll_forward",
                      "CLOSING": "finish"},
     (NEW, "P05-U"): HALT,
     (NEW, "P05-V"): {"CODE": "close", "CLOSING": "finish"},
@@ -84,7 +88,8 @@ RECOVERY = {
     (NEW, "P07"): ROLL,
     (NEW, "P08"): ROLL,
     (NEW, "P09"): ROLL,
-    (PURE, "P00"): {"NONE": "close", "ITEM_OPENED": "close", "PUBLISH_INTENT": "roll_forward", "CLOSING": "finish"},
+    (PURE, "P00"): {"NONE": "close", "ITEM_OPENED": "close", "PUBLISH_INTENT": "roll_forward",
+     "CLOSING": "finish"},
     (PURE, "P06"): REUSE,
     (PURE, "P07"): REUSE,
     (PURE, "P08"): REUSE,
@@ -99,7 +104,14 @@ def test_one_recovery_action_for_every_crash_window() -> None:
 
 
 def test_the_life_of_a_quota_family() -> None:
-    types = ("RESERVED", "RELEASED", "CONFIRMED", "UNCERTAIN", "ARTIFACT_SUCCESS", "ARTIFACT_DUPLICATE_OR_FAILED")
+    types = (
+        "RESERVED",
+        "RELEASED",
+        "CONFIRMED",
+        "UNCERTAIN",
+        "ARTIFACT_SUCCESS",
+        "ARTIFACT_DUPLICATE_OR_FAILED",
+    )
     allowed = {
         ("", "RESERVED"),
         ("RESERVED", "RELEASED"), ("RESERVED", "CONFIRMED"), ("RESERVED", "UNCERTAIN"),
@@ -116,7 +128,8 @@ def test_the_life_of_a_quota_family() -> None:
 def test_run_statuses_in_order_with_unique_exit_codes() -> None:
     rows = [(status, code) for status, code, _when, _meaning in Tables.default().run_statuses]
     assert rows == [
-        ("STATE_UNCERTAIN", 27), ("CONTRACT_ERROR", 26), ("INTERRUPTED", 130), ("TASK_INVALID", 64), ("BUSY", 75),
+        ("STATE_UNCERTAIN", 27), ("CONTRACT_ERROR", 26), ("INTERRUPTED", 130), ("TASK_INVALID", 64), ("BUSY",
+         75),
         ("DEADLINE_STOP", 12), ("PARTIAL_QUOTA_STOP", 11), ("STOPPED", 20), ("FAILED", 21), ("PARTIAL", 10),
         ("COMPLETE", 0),
     ]  # fmt: skip

@@ -35,14 +35,17 @@ EDGES = [
     (NEW, "P04-N", "pulled", "P05-N", None, "staging.fill", "INVNNNNN", "VNVNNNNN"),
     (NEW, "P04-N", "changed", "P03-N", None, "staging.remove changed.journal", "INVNNNNN", "NNVNNNNN"),
     (NEW, "P04-N", "refused", "P04-V", None, "code.journal reject.append", "INVNNNNN", "INVVNNNN"),
-    (NEW, "P05-N", "sound", "P06", None, "publish.journal publish.folder publish.link artifact.append", "VNVNNNNN",
+    (NEW, "P05-N", "sound", "P06", None, "publish.journal publish.folder publish.link artifact.append",
+     "VNVNNNNN",
      "VVVVNNNN"),
-    (NEW, "P05-N", "refused", "P05-V", None, "code.journal quarantine.publish reject.append", "VNVNNNNN", "VNVVNNNN"),
+    (NEW, "P05-N", "refused", "P05-V", None, "code.journal quarantine.publish reject.append", "VNVNNNNN",
+     "VNVVNNNN"),
     (NEW, "P06", "recorded", "P07", None, "staging.remove manifest.append", "VVVVNNNN", "NVVVVNNN"),
     (NEW, "P07", "told", "P08", None, "delivery.write", "NVVVVNNN", "NVVVVVNN"),
     (NEW, "P08", "timed", "P09", None, "timing.write", "NVVVVVNN", "NVVVVVVN"),
     (PURE, "P00", "held", "P06", None, "open.journal reuse.journal", "NNNNNNNN", "NVNNNNNN"),
-    (PURE, "P00", "published", "P06", None, "open.journal publish.journal publish.folder publish.link reuse.journal",
+    (PURE, "P00", "published", "P06", None,
+     "open.journal publish.journal publish.folder publish.link reuse.journal",
      "NNNNNNNN", "VVNNNNNN"),
     (PURE, "P00", "identical", "P06", None, "open.journal reuse.journal", "NNNNNNNN", "VVNNNNNN"),
     (PURE, "P06", "recorded", "P07", None, "staging.remove manifest.append", "VVNNNNNN", "NVNNVNNN"),
@@ -58,7 +61,8 @@ CLOSINGS = [
     (NEW, "P01", "C06_RESERVED_STOP", SHUT, "NNNNNNNN", None, "UI_ANCHOR_DRIFT", "NNNNNNNV"),
     (NEW, "P02-N", "C06_RESERVED_STOP", SHUT, "NNNNNNNN", None, "PROCESS_LIVENESS_UNKNOWN", "NNNNNNNV"),
     (NEW, "P02-U", "C06_RESERVED_STOP", SHUT, "NNUNNNNN", None, "QUOTA_LEDGER_INVALID", "NNUNNNNV"),
-    (NEW, "P02-V", "C07_TRIGGER_CLOSED_NO_ARTIFACT", SHUT, "NNVNNNNN", None, "TRIGGER_NOT_OCCURRED", "NNVNNNNV"),
+    (NEW, "P02-V", "C07_TRIGGER_CLOSED_NO_ARTIFACT", SHUT, "NNVNNNNN", None, "TRIGGER_NOT_OCCURRED",
+     "NNVNNNNV"),
     (NEW, "P03-N", "C07_TRIGGER_CLOSED_NO_ARTIFACT", SHUT, "NNVNNNNN", None, "CACHE_TIMEOUT", "NNVNNNNV"),
     (NEW, "P03-U", "C07_TRIGGER_CLOSED_NO_ARTIFACT", SHUT, "NNVUNNNN", None, "RECOVERY_UNKNOWN", "NNVUNNNV"),
     (NEW, "P03-V", "C08_PROCESSING_FAILED", SHUT, "NNVVNNNN", "FAILURE", "PULL_FAILED", "NNVVNNNV"),
@@ -74,7 +78,8 @@ CLOSINGS = [
     (PURE, "P08", "C10_REUSE_POSTPUBLISH_STOP", SHUT, "NVNNVVNN", None, "DEADLINE_EXPIRED", "NVNNVVNV"),
     (PURE, "P09", "C10_REUSE_POSTPUBLISH_STOP", SHUT, "NVNNVVVN", None, "PERSIST_LATE", "NVNNVVVV"),
     (PURE, "P09", "C03_REUSE_SUCCESS", "terminal.write", "NVNNVVVN", None, "NONE", "NVNNVVVV"),
-    (PURE, "P09", "C04_REUSE_DUPLICATE", "terminal.write", "VVNNVVVN", None, "DUPLICATE_EXISTING_ARTIFACT", "VVNNVVVV"),
+    (PURE, "P09", "C04_REUSE_DUPLICATE", "terminal.write", "VVNNVVVN", None, "DUPLICATE_EXISTING_ARTIFACT",
+     "VVNNVVVV"),
 ]  # fmt: skip
 
 
@@ -102,9 +107,12 @@ def test_the_edges_are_these_and_no_others() -> None:
 
 def test_the_closing_edges_are_these_and_no_others() -> None:
     tables = Tables.default()
-    variant_of = {(key, event): name for key, events in tables.close_events.items() for name, event in events.items()}
+    variant_of = {
+        (key, event): name for key, events in tables.close_events.items() for name, event in events.items()
+    }
     found = {(lane, source, variant_of[(lane, source), event], steps)
-             for lane, source, event, target, _guard, steps in tables.edges if target == v006.CLOSED}  # fmt: skip
+             for lane, source, event, target, _guard,
+              steps in tables.edges if target == v006.CLOSED}  # fmt: skip
     expected = {(row[0], full(row[1]), row[2], tuple(row[3].split())) for row in CLOSINGS}
     assert found == expected | {(NEW, full("P05-N"), "C02_NEW_DUPLICATE", tuple(C02_STEPS.split()))}
 
@@ -156,9 +164,18 @@ def test_evidence_that_is_not_the_targets_leaves_the_node(
         assert machine.node == full(source)
 
 
-@pytest.mark.parametrize(("lane", "source", "variant", "steps", "presence", "artifact", "code", "after"), CLOSINGS)
+@pytest.mark.parametrize(
+    ("lane", "source", "variant", "steps", "presence", "artifact", "code", "after"), CLOSINGS
+)
 def test_a_closing_end_to_end(
-    lane: str, source: str, variant: str, steps: str, presence: str, artifact: str | None, code: str, after: str
+    lane: str,
+    source: str,
+    variant: str,
+    steps: str,
+    presence: str,
+    artifact: str | None,
+    code: str,
+    after: str,
 ) -> None:
     machine = at(lane, source)
     order = machine.closing_order(presence, artifact, code)
@@ -174,9 +191,18 @@ def test_a_closing_end_to_end(
         machine.commit(order, PLAIN, presence, after)
 
 
-@pytest.mark.parametrize(("lane", "source", "variant", "steps", "presence", "artifact", "code", "after"), CLOSINGS)
+@pytest.mark.parametrize(
+    ("lane", "source", "variant", "steps", "presence", "artifact", "code", "after"), CLOSINGS
+)
 def test_a_closing_accepts_z_and_nothing_else(
-    lane: str, source: str, variant: str, steps: str, presence: str, artifact: str | None, code: str, after: str
+    lane: str,
+    source: str,
+    variant: str,
+    steps: str,
+    presence: str,
+    artifact: str | None,
+    code: str,
+    after: str,
 ) -> None:
     for place, letter in product(range(8), v006.LETTERS):
         shown = after[:place] + letter + after[place + 1 :]
@@ -306,7 +332,10 @@ def test_recovery_work_never_taps_and_never_opens() -> None:
 
 
 def test_from_p00_every_lane_reaches_its_success() -> None:
-    for lane, path in ((NEW, EDGES[:3] + [EDGES[5], EDGES[6], EDGES[8], EDGES[11], *EDGES[13:16]]), (PURE, [*EDGES[16:17], *EDGES[19:]])):
+    for lane, path in (
+        (NEW, EDGES[:3] + [EDGES[5], EDGES[6], EDGES[8], EDGES[11], *EDGES[13:16]]),
+        (PURE, [*EDGES[16:17], *EDGES[19:]]),
+    ):
         machine = ItemMachine(lane)
         shown = "NNNNNNNN"
         for _lane, _source, event, target, _guard, _steps, _before, after in path:

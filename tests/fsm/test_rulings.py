@@ -26,12 +26,16 @@ def _move(name: str, move: str, allowed: bool) -> None:
     assert (move in {"NV", "NU", "VU", *(("NI", "IV", "IN", "VN") if name == "S" else ())}) is allowed
 
 
-def _closure(lane: str, source: str, presence: str, artifact: str | None, status: str, variant: str | None) -> None:
+def _closure(
+    lane: str, source: str, presence: str, artifact: str | None, status: str, variant: str | None
+) -> None:
     assert match_closure(lane, source, presence, artifact, status) == variant
     assert v006.accepted_closings().get((lane, v006.SHORT_OF[source], presence, artifact, status)) == variant
 
 
-def _codes(state: str, presence: str, quota_state: str | None, within: tuple[str, ...], outside: tuple[str, ...]) -> None:
+def _codes(
+    state: str, presence: str, quota_state: str | None, within: tuple[str, ...], outside: tuple[str, ...]
+) -> None:
     found = allowed_codes(state, presence, quota_state)
     node = v006.node_of(state, presence)
     twin = v006.DOMAIN[node] if quota_state is None else v006.domain(node, quota_state)
@@ -57,12 +61,15 @@ def _test(behaviour: str) -> None:
 
 
 EXECUTORS: dict[str, Callable[..., None]] = {
-    "verdict": _verdict, "move": _move, "closure": _closure, "codes": _codes, "ids": _ids, "keep": _keep, "test": _test,
+    "verdict": _verdict, "move": _move, "closure": _closure, "codes": _codes, "ids": _ids, "keep": _keep,
+     "test": _test,
 }  # fmt: skip
 WITNESSES = [(ruling["id"], witness) for ruling in RULINGS for witness in ruling["witness"]]
 
 
-@pytest.mark.parametrize(("ruling", "witness"), WITNESSES, ids=[f"{ruling}-{i}" for i, (ruling, _) in enumerate(WITNESSES)])
+@pytest.mark.parametrize(
+    ("ruling", "witness"), WITNESSES, ids=[f"{ruling}-{i}" for i, (ruling, _) in enumerate(WITNESSES)]
+)
 def test_witness_holds(ruling: str, witness: Mapping[str, Any]) -> None:
     assert len(witness) == 1, ruling
     for kind, values in witness.items():

@@ -8,11 +8,30 @@ from typing import Any
 import attrs
 import pytest
 
-from fsm import Closure, ContractError, FinalFile, ItemOutcome, StateUncertain, TerminalItem, build_terminal_item
-from fsm import validate_snapshot
+from fsm import (
+    Closure,
+    ContractError,
+    FinalFile,
+    ItemOutcome,
+    StateUncertain,
+    TerminalItem,
+    build_terminal_item,
+    validate_snapshot,
+)
 from tests.fsm import v006
 from tests.fsm.samples import (
-    FINAL, IDS, KEYS, PATTERN, SHA, closed, closing, public_item, running, snapshot, stopped, trigger_pair,
+    FINAL,
+    IDS,
+    KEYS,
+    PATTERN,
+    SHA,
+    closed,
+    closing,
+    public_item,
+    running,
+    snapshot,
+    stopped,
+    trigger_pair,
 )  # fmt: skip
 
 NEW, PURE = v006.NEW, v006.PURE
@@ -67,19 +86,25 @@ NOTES = [
     (success(), SUCCESS, "SUCCESS", None, "NONE"),
     (closed(NEW, "P09", "NVVVVVVV", "UNCERTAIN", "SUCCESS"), SUCCESS, "SUCCESS", None,
      "WARNING:TRIGGER_UNCERTAIN_CACHE_IDENTITY_CONFIRMED"),
-    (closed(PURE, "P09", "NVNNVVVV", "NONE", source="PROJECT_REUSE"), closing("NONE", "C03_REUSE_SUCCESS", "P09"),
+    (closed(PURE, "P09", "NVNNVVVV", "NONE", source="PROJECT_REUSE"), closing("NONE", "C03_REUSE_SUCCESS",
+     "P09"),
      "SUCCESS", None, "ZERO_QUOTA_REUSE"),
     (closed(PURE, "P09", "VVNNVVVV", "NONE"), closing("NONE", "C03_REUSE_SUCCESS", "P09"), "SUCCESS", None,
      "ZERO_QUOTA_REUSE"),
-    (closed(NEW, "P05", "VVVVVVVV", "CONFIRMED", "DUPLICATE"), DUPLICATE, "DUPLICATE", "DUPLICATE_EXISTING_ARTIFACT",
+    (closed(NEW, "P05", "VVVVVVVV", "CONFIRMED", "DUPLICATE"), DUPLICATE, "DUPLICATE",
+     "DUPLICATE_EXISTING_ARTIFACT",
      "DUPLICATE_EXISTING_ARTIFACT"),
-    (closed(NEW, "P05", "VVVVVVVV", "UNCERTAIN", "DUPLICATE"), DUPLICATE, "DUPLICATE", "DUPLICATE_EXISTING_ARTIFACT",
+    (closed(NEW, "P05", "VVVVVVVV", "UNCERTAIN", "DUPLICATE"), DUPLICATE, "DUPLICATE",
+     "DUPLICATE_EXISTING_ARTIFACT",
      "DUPLICATE_EXISTING_ARTIFACT"),
-    (closed(PURE, "P09", "VVNNVVVV", "NONE"), closing("DUPLICATE_EXISTING_ARTIFACT", "C04_REUSE_DUPLICATE", "P09"),
+    (closed(PURE, "P09", "VVNNVVVV", "NONE"), closing("DUPLICATE_EXISTING_ARTIFACT", "C04_REUSE_DUPLICATE",
+     "P09"),
      "DUPLICATE", "DUPLICATE_EXISTING_ARTIFACT", "DUPLICATE_EXISTING_ARTIFACT"),
-    (closed(NEW, "P00", "NNNNNNNV", "NONE"), closing("QUOTA_EXHAUSTED", "C05_PREQUOTA_STOP", "P00"), "STOPPED",
+    (closed(NEW, "P00", "NNNNNNNV", "NONE"), closing("QUOTA_EXHAUSTED", "C05_PREQUOTA_STOP", "P00"),
+     "STOPPED",
      "QUOTA_EXHAUSTED", "STOP:QUOTA_EXHAUSTED"),
-    (closed(NEW, "P05", "VNVVNNNV", "CONFIRMED", "FAILURE"), closing("PDF_ENCRYPTED", "C08_PROCESSING_FAILED", "P05"),
+    (closed(NEW, "P05", "VNVVNNNV", "CONFIRMED", "FAILURE"), closing("PDF_ENCRYPTED", "C08_PROCESSING_FAILED",
+     "P05"),
      "FAILED", "PDF_ENCRYPTED", "FAILED:PDF_ENCRYPTED"),
     (running(NEW, "P03-N"), stopped("CACHE_TIMEOUT"), "STOPPED", "CACHE_TIMEOUT", "STOP:CACHE_TIMEOUT"),
     (running(NEW, "P09"), stopped("UNEXPECTED_EXCEPTION"), "FAILED", "UNEXPECTED_EXCEPTION",
@@ -124,7 +149,9 @@ def test_one_trigger_pair_and_one_id_pattern_per_node(lane: str, node: str, quot
     assert accepted == [trigger_pair(quota, node[:3])]
     patterns = []
     for ids in product(*((value, None) for value in IDS)):
-        changed = dict(zip(("reservation_event_id", "quota_terminal_event_id", "artifact_event_id"), ids, strict=True))
+        changed = dict(
+            zip(("reservation_event_id", "quota_terminal_event_id", "artifact_event_id"), ids, strict=True)
+        )
         try:
             validate_snapshot(attrs.evolve(shot, **changed))
         except ContractError:
@@ -171,7 +198,9 @@ def test_the_duplicate_window_stands_only_with_its_record(prefix: str) -> None:
             validate_snapshot(attrs.evolve(inside, **changes))
     for gap in ("NVN", "NNV", "VNV"):
         with pytest.raises(ContractError):
-            validate_snapshot(snapshot(NEW, "P05", f"VVVV{gap}N", "CONFIRMED", "DUPLICATE", closing="C02_NEW_DUPLICATE"))
+            validate_snapshot(
+                snapshot(NEW, "P05", f"VVVV{gap}N", "CONFIRMED", "DUPLICATE", closing="C02_NEW_DUPLICATE")
+            )
     with pytest.raises(ContractError):
         build_terminal_item(inside, stopped("HASH_MISMATCH"))
     with pytest.raises(ContractError):
@@ -231,7 +260,12 @@ def test_z_that_failed_leaves_the_item_where_it_was() -> None:
 
 @pytest.mark.parametrize(
     ("lane", "node", "presence"),
-    [(NEW, "P06", "NVVVUNNN"), (NEW, "P09", "NVVVVVVU"), (PURE, "P00", "NNNNUNNN"), (NEW, "P03-N", "NNVNUNNN")],
+    [
+        (NEW, "P06", "NVVVUNNN"),
+        (NEW, "P09", "NVVVVVVU"),
+        (PURE, "P00", "NNNNUNNN"),
+        (NEW, "P03-N", "NNVNUNNN"),
+    ],
 )
 def test_a_doubt_without_a_substate_is_uncertain(lane: str, node: str, presence: str) -> None:
     shot = running(lane, node)
@@ -250,14 +284,20 @@ def final(**changes: Any) -> FinalFile:
 REFUSED_SNAPSHOTS: list[dict[str, Any]] = [
     {"lane": "NEW"}, {"state": "P10"}, {"source": "CACHE_REUSE"}, {"source": ""}, {"quota_state": "SPENT"},
     {"presence": "NVVVVVV"}, {"presence": "NVVVVVVQ"}, {"presence": "NVVVVVVN"}, {"presence": "NVVVVVVX"},
-    {"presence": "IVVVVVVV"}, {"presence": "NNVVVVVV", "final": None}, {"presence": "NVVVNVVV", "manifest_row_id": None},
+    {"presence": "IVVVVVVV"}, {"presence": "NNVVVVVV", "final": None}, {"presence": "NVVVNVVV",
+     "manifest_row_id": None},
     {"presence": "NVVVVNVV"}, {"presence": "NVVVVVNV"}, {"artifact": None}, {"artifact": "FAILURE"},
-    {"artifact": "DUPLICATE"}, {"artifact": "DONE"}, {"item_index": 0}, {"item_index": -1}, {"item_index": True},
-    {"item_index": 1.0}, {"item_index": "1"}, {"item_index": None}, {"run_id": ""}, {"run_id": None}, {"item_id": ""},
+    {"artifact": "DUPLICATE"}, {"artifact": "DONE"}, {"item_index": 0}, {"item_index": -1},
+     {"item_index": True},
+    {"item_index": 1.0}, {"item_index": "1"}, {"item_index": None}, {"run_id": ""}, {"run_id": None},
+     {"item_id": ""},
     {"item_id": 7}, {"report_id": ""}, {"reservation_event_id": None}, {"quota_terminal_event_id": None},
-    {"artifact_event_id": None}, {"reservation_event_id": ""}, {"artifact_event_id": ""}, {"trigger_attempted": False},
-    {"triggered": None}, {"triggered": False}, {"final": None}, {"manifest_row_id": None}, {"manifest_row_id": ""},
-    {"quota_state": "UNCERTAIN"}, {"quota_state": "RELEASED"}, {"quota_state": "RESERVED"}, {"quota_state": "NONE"},
+    {"artifact_event_id": None}, {"reservation_event_id": ""}, {"artifact_event_id": ""},
+     {"trigger_attempted": False},
+    {"triggered": None}, {"triggered": False}, {"final": None}, {"manifest_row_id": None},
+     {"manifest_row_id": ""},
+    {"quota_state": "UNCERTAIN"}, {"quota_state": "RELEASED"}, {"quota_state": "RESERVED"},
+     {"quota_state": "NONE"},
     {"quota_state": "UNCERTAIN", "triggered": None, "cache_identity": None},
     {"closing": "C11_ANYTHING"}, {"closing": ""},
     {"final": final(size_bytes=0)}, {"final": final(size_bytes=-5)}, {"final": final(size_bytes=1.5)},
@@ -265,7 +305,8 @@ REFUSED_SNAPSHOTS: list[dict[str, Any]] = [
     {"final": final(sha256=SHA.upper())}, {"final": final(sha256=SHA[:-1])}, {"final": final(sha256="")},
     {"final": final(sha256=None)}, {"final": final(path="")}, {"final": final(path="/reports/a.pdf")},
     {"final": final(path="reports/../a.pdf")}, {"final": final(path="reports//a.pdf")},
-    {"final": final(path="reports\\a.pdf")}, {"final": final(path="./a.pdf")}, {"final": final(path="C:/a.pdf")},
+    {"final": final(path="reports\\a.pdf")}, {"final": final(path="./a.pdf")},
+     {"final": final(path="C:/a.pdf")},
     {"final": final(path=None)},
 ]  # fmt: skip
 
@@ -297,23 +338,33 @@ REFUSED_OUTCOMES: list[tuple[Any, ItemOutcome]] = [
     (running(NEW, "P09"), SUCCESS),
     (running(NEW, "P09"), closing("PERSIST_LATE", "C09_POSTPUBLISH_STOP", "P09")),
     (running(PURE, "P00"), stopped("NONE")),
-    (closed(PURE, "P09", "VVNNVVVV", "NONE"), closing("DUPLICATE_EXISTING_ARTIFACT", "C03_REUSE_SUCCESS", "P09")),
+    (closed(PURE, "P09", "VVNNVVVV", "NONE"), closing("DUPLICATE_EXISTING_ARTIFACT", "C03_REUSE_SUCCESS",
+     "P09")),
     (closed(PURE, "P09", "VVNNVVVV", "NONE"), closing("NONE", "C04_REUSE_DUPLICATE", "P09")),
     (closed(PURE, "P09", "NVNNVVVV", "NONE", source="PROJECT_REUSE"),
      closing("DUPLICATE_EXISTING_ARTIFACT", "C04_REUSE_DUPLICATE", "P09")),  # R7
-    (closed(PURE, "P09", "VVNNVVVV", "NONE", source="PROJECT_REUSE"), closing("NONE", "C03_REUSE_SUCCESS", "P09")),
-    (closed(NEW, "P07", "NVVVVNNV", "CONFIRMED", "SUCCESS"), closing("MANIFEST_INVALID", "C09_POSTPUBLISH_STOP", "P07")),
+    (closed(PURE, "P09", "VVNNVVVV", "NONE", source="PROJECT_REUSE"), closing("NONE", "C03_REUSE_SUCCESS",
+     "P09")),
+    (closed(NEW, "P07", "NVVVVNNV", "CONFIRMED", "SUCCESS"), closing("MANIFEST_INVALID",
+     "C09_POSTPUBLISH_STOP", "P07")),
     (closed(NEW, "P00", "NNNNNNNV", "NONE"), closing("UNEXPECTED_EXCEPTION", "C05_PREQUOTA_STOP", "P00")),
     (closed(NEW, "P00", "NNNNNNNV", "NONE"), closing("PERSIST_LATE", "C05_PREQUOTA_STOP", "P00")),
     (closed(NEW, "P00", "NNNNNNNV", "NONE"), closing("QUOTA_EXHAUSTED", "C06_RESERVED_STOP", "P00")),
-    (closed(NEW, "P02", "NNNNNNNV", "RESERVED"), closing("DEADLINE_EXPIRED", "C06_RESERVED_STOP", "P02")),  # R12
+    (closed(NEW, "P02", "NNNNNNNV", "RESERVED"), closing("DEADLINE_EXPIRED", "C06_RESERVED_STOP", "P02")),
+     # R12
     (closed(NEW, "P02", "NNUNNNNV", "RESERVED"), closing("TRIGGER_UNCERTAIN", "C06_RESERVED_STOP", "P02")),
-    (closed(NEW, "P02", "NNVNNNNV", "CONFIRMED"), closing("TRIGGER_NOT_OCCURRED", "C07_TRIGGER_CLOSED_NO_ARTIFACT", "P02")),
-    (closed(NEW, "P03", "NNVUNNNV", "CONFIRMED"), closing("CACHE_TIMEOUT", "C07_TRIGGER_CLOSED_NO_ARTIFACT", "P03")),
-    (closed(NEW, "P03", "NNVNNNNV", "RELEASED"), closing("CACHE_TIMEOUT", "C07_TRIGGER_CLOSED_NO_ARTIFACT", "P03")),
-    (closed(NEW, "P04", "INVVNNNV", "CONFIRMED", "FAILURE"), closing("PDF_ENCRYPTED", "C08_PROCESSING_FAILED", "P04")),
-    (closed(NEW, "P04", "INVVNNNV", "CONFIRMED", "FAILURE"), closing("RECOVERY_UNKNOWN", "C08_PROCESSING_FAILED", "P04")),
-    (closed(NEW, "P04", "NNVVNNNV", "CONFIRMED", "FAILURE"), closing("HASH_MISMATCH", "C08_PROCESSING_FAILED", "P04")),
+    (closed(NEW, "P02", "NNVNNNNV", "CONFIRMED"), closing("TRIGGER_NOT_OCCURRED",
+     "C07_TRIGGER_CLOSED_NO_ARTIFACT", "P02")),
+    (closed(NEW, "P03", "NNVUNNNV", "CONFIRMED"), closing("CACHE_TIMEOUT", "C07_TRIGGER_CLOSED_NO_ARTIFACT",
+     "P03")),
+    (closed(NEW, "P03", "NNVNNNNV", "RELEASED"), closing("CACHE_TIMEOUT", "C07_TRIGGER_CLOSED_NO_ARTIFACT",
+     "P03")),
+    (closed(NEW, "P04", "INVVNNNV", "CONFIRMED", "FAILURE"), closing("PDF_ENCRYPTED", "C08_PROCESSING_FAILED",
+     "P04")),
+    (closed(NEW, "P04", "INVVNNNV", "CONFIRMED", "FAILURE"), closing("RECOVERY_UNKNOWN",
+     "C08_PROCESSING_FAILED", "P04")),
+    (closed(NEW, "P04", "NNVVNNNV", "CONFIRMED", "FAILURE"), closing("HASH_MISMATCH", "C08_PROCESSING_FAILED",
+     "P04")),
 ]  # fmt: skip
 
 

@@ -115,8 +115,12 @@ def test_each_state_has_exactly_its_own_defined_presences() -> None:
     for lane, short in ROWS:
         table = verdict_table(lane, v006.FULL[short])
         defined = {i for i, byte in enumerate(table) if byte < 2}
-        nodes = [p for (node_lane, node), ps in v006.NODE_PRESENCES.items() for p in ps
-                 if node_lane == lane and node.split("-")[0] == short]
+        nodes = [
+            p
+            for (node_lane, node), ps in v006.NODE_PRESENCES.items()
+            for p in ps
+            if node_lane == lane and node.split("-")[0] == short
+        ]
         assert defined == {v006.index(presence) for presence in nodes}, (lane, short)
 
 
@@ -126,7 +130,9 @@ def test_verdict_and_table_agree(lane: str, short: str) -> None:
     table = verdict_table(lane, state)
     dice = random.Random(f"{lane} {short}")
     shown = {"".join(dice.choices(v006.LETTERS, k=8)) for _ in range(400)}
-    shown |= {"".join(letters) for letters in product(*({*cell, "U"} - {"X"} for cell in v006.cells(lane, short)))}
+    shown |= {
+        "".join(letters) for letters in product(*({*cell, "U"} - {"X"} for cell in v006.cells(lane, short)))
+    }
     for base in legal_of(lane, short):
         for first, second in product(range(8), repeat=2):
             for letters in product(v006.LETTERS, repeat=2):

@@ -1,6 +1,7 @@
 """V006 and the rulings, copied by hand into plain Python, and the most naive reading of them.
 
-Nothing here is read from `spec/`, `generated/` or `fsm/`: these are the expectations the tests of `fsm` compare with,
+Nothing here is read from `spec/`,
+ `generated/` or `fsm/`: these are the expectations the tests of `fsm` compare with,
 so a mistake in the authored tables cannot hide behind the same mistake in the test.
 """
 
@@ -147,16 +148,51 @@ def node_of(state: str, presence: str) -> str:
 
 # ---------------------------------------------------------------- codes
 FAIL_CODES: Final = frozenset(
-    "PULL_FAILED PDF_MAGIC_INVALID BYTE_COUNT_MISMATCH HASH_MISMATCH PDF_NOT_OPENABLE PAGE_COUNT_MISMATCH "
-    "PDF_ENCRYPTED PUBLISH_FAILED MANIFEST_INVALID UNEXPECTED_EXCEPTION".split()
+    [
+        "PULL_FAILED",
+        "PDF_MAGIC_INVALID",
+        "BYTE_COUNT_MISMATCH",
+        "HASH_MISMATCH",
+        "PDF_NOT_OPENABLE",
+        "PAGE_COUNT_MISMATCH",
+        "PDF_ENCRYPTED",
+        "PUBLISH_FAILED",
+        "MANIFEST_INVALID",
+        "UNEXPECTED_EXCEPTION",
+    ]
 )
 STOP_CODES: Final = frozenset(
-    "TASK_SPEC_INVALID CLOCK_INVALID PROCESS_START_FAILED PROCESS_TIMEOUT PROCESS_OUTPUT_LIMIT "
-    "PROCESS_LIVENESS_UNKNOWN DEVICE_NOT_UNIQUE DEVICE_NOT_ONLINE PACKAGE_MISSING CACHE_UNREADABLE "
-    "ACCESS_CONTROL_PRESENT CANDIDATE_REJECTED LOCK_TIMEOUT QUOTA_LEDGER_INVALID QUOTA_REPLAY_CONFLICT "
-    "QUOTA_EXHAUSTED QUOTA_DATE_UNCERTAIN RECOVERY_UNKNOWN UI_ANCHOR_DRIFT UI_CURSOR_RESTORE_FAILED "
-    "DETAIL_RESULT_MISMATCH TRIGGER_NOT_OCCURRED TRIGGER_UNCERTAIN CACHE_TIMEOUT CACHE_AMBIGUOUS "
-    "REMOTE_FILE_CHANGED FINAL_PATH_CONFLICT PERSIST_LATE DEADLINE_EXPIRED".split()
+    [
+        "TASK_SPEC_INVALID",
+        "CLOCK_INVALID",
+        "PROCESS_START_FAILED",
+        "PROCESS_TIMEOUT",
+        "PROCESS_OUTPUT_LIMIT",
+        "PROCESS_LIVENESS_UNKNOWN",
+        "DEVICE_NOT_UNIQUE",
+        "DEVICE_NOT_ONLINE",
+        "PACKAGE_MISSING",
+        "CACHE_UNREADABLE",
+        "ACCESS_CONTROL_PRESENT",
+        "CANDIDATE_REJECTED",
+        "LOCK_TIMEOUT",
+        "QUOTA_LEDGER_INVALID",
+        "QUOTA_REPLAY_CONFLICT",
+        "QUOTA_EXHAUSTED",
+        "QUOTA_DATE_UNCERTAIN",
+        "RECOVERY_UNKNOWN",
+        "UI_ANCHOR_DRIFT",
+        "UI_CURSOR_RESTORE_FAILED",
+        "DETAIL_RESULT_MISMATCH",
+        "TRIGGER_NOT_OCCURRED",
+        "TRIGGER_UNCERTAIN",
+        "CACHE_TIMEOUT",
+        "CACHE_AMBIGUOUS",
+        "REMOTE_FILE_CHANGED",
+        "FINAL_PATH_CONFLICT",
+        "PERSIST_LATE",
+        "DEADLINE_EXPIRED",
+    ]
 )
 DUPLICATE_CODE: Final = "DUPLICATE_EXISTING_ARTIFACT"
 ALL_CODES: Final = FAIL_CODES | STOP_CODES | {"NONE", DUPLICATE_CODE}
@@ -242,7 +278,9 @@ def accepted_closings() -> dict[Closing, str]:
     """Every closing V006 §2.4 accepts, with rulings R5, R6, R8: 157 of them, spelt out variant by variant."""
     found: dict[Closing, str] = {}
 
-    def accept(variant: str, lane: str, source: str, presence: str, artifact: str | None, status: str) -> None:
+    def accept(
+        variant: str, lane: str, source: str, presence: str, artifact: str | None, status: str
+    ) -> None:
         key = (lane, source, presence, artifact, status)
         assert key not in found, (key, found.get(key), variant)
         found[key] = variant
