@@ -23,7 +23,7 @@ from hibor.breaker import Canary, CircuitBreaker
 from hibor.clock import SystemClock
 from hibor.deadline import Deadline
 from hibor.device.errors import DeviceError
-from hibor.durable import Durable
+from hibor.durable import Durable, DurableError
 from hibor.durable_fs import OsFileSystem
 from hibor.experience import experience
 from hibor.feed import FeedReading, read_feed
@@ -144,7 +144,10 @@ class Collector:
     def _open_ledger(self, stack: ExitStack) -> None:
         services = self._services
         durable, library = services.durable, services.library
-        durable.make_folders(library.ledger_folder(self.task.account), step="ledger.folder")
+        try:
+            durable.make_folders(library.ledger_folder(self.task.account), step="ledger.folder")
+        except DurableError as error:
+            raise RunStop("task_invalid", f"the ledger's folder cannot be used: {error}") from error
         services.ledger = preflight.open_ledger(
             self.task, library, durable, self.station.clock, services.calendar
         )

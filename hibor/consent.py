@@ -10,7 +10,7 @@ from typing import Any
 
 from hibor.clock import SystemClock
 from hibor.device.errors import DeviceError
-from hibor.durable import Durable
+from hibor.durable import Durable, DurableError
 from hibor.durable_fs import OsFileSystem
 from hibor.preflight import library_of
 from hibor.progress import Progress
@@ -48,5 +48,8 @@ def _record(path: Path, values: dict[str, Any]) -> None:
     clock = SystemClock()
     durable = Durable(OsFileSystem(), clock, STEPS)
     values["at"] = clock.now().isoformat(timespec="milliseconds")
-    durable.make_folders(path.parent, step="library.folder")
-    durable.write_once(path, (json.dumps(values, ensure_ascii=False) + "\n").encode(), step="library.consent")
+    try:
+        durable.make_folders(path.parent, step="library.folder")
+        durable.write_once(path, (json.dumps(values, ensure_ascii=False) + "\n").encode(), step="library.consent")
+    except DurableError as error:
+        raise RunStop("task_invalid", f"the library cannot be used: {error}") from error

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import attrs
@@ -162,20 +163,38 @@ class Draft:
         self.verdict_code = self.code = code
         self.detail = detail
 
+    def journalled_stages(self, records: Sequence[Record]) -> tuple[Stage, ...]:
+        """Where the seconds went as far as the journal tells: what an item finished later can say of itself.
+
+        The same journal gives the same stages, however often its recovery was interrupted.
+        """
+        tables = Tables.default()
+        index = {"ITEM_OPENED": 0, "TRIGGER_INTENT": 2, "CACHE_IDENTITY": 4, "PUBLISH_INTENT": HOST_STATES_FROM}
+        entered: list[tuple[str, float]] = []
+        for record in records:
+            state = record.data["state"] if record.event == "STATE" else None
+            if record.event in index:
+                state = tables.states[index[record.event]]
+            if state is not None:
+                begun = datetime.fromisoformat(records[0].at)
+                at_s = (datetime.fromisoformat(record.at) - begun).total_seconds()
+                entered.append((state, round(at_s, 3)))
+        ends = [at_s for _state, at_s in entered[1:]] + [at_s for _state, at_s in entered[-1:]]
+        return tuple(
+            Stage(state, at_s, left_s, _lane_of(state))
+            for (state, at_s), left_s in zip(entered, ends, strict=True)
+        )
+
     def note_stage(self, node: str, entered_s: float, left_s: float) -> None:
         """Remember the time spent at a node."""
         state = Tables.state_of(node)
-        lane = "host" if Tables.default().states.index(state) >= HOST_STATES_FROM else "phone"
+        lane = _lane_of(state)
         start, end = entered_s - self.run_started_s, left_s - self.run_started_s
         last = self.stages[-1] if self.stages else None
         if last is not None and last.state == state:
             self.stages[-1] = attrs.evolve(last, left_s=end)
         else:
             self.stages.append(Stage(state, start, end, lane))
-
-    def lane_seconds(self, lane: str) -> float:
-        """Seconds this item spent in a lane so far."""
-        return round(sum(stage.left_s - stage.entered_s for stage in self.stages if stage.lane == lane), 3)
 
     def snapshot(self, state: str, evidence: Evidence) -> ItemPackageSnapshot:
         """The validated facts as the closed constructor takes them."""
@@ -206,12 +225,15 @@ class Draft:
             case "PUBLISH_INTENT":
                 self.publish_intent = FinalFile(**data["final"])
                 self.restricted = data["restricted"]
+                if data.get("identity") is not None:
+                    self.identity = CacheIdentity(**data["identity"])
             case "CODE":
                 self.verdict_code = self.code = data["code"]
                 self.detail = data["detail"]
             case "CLOSING":
                 self.closing = data
                 self.code, self.detail = data["code"], data["detail"]
+                self.restricted = data.get("restricted", self.restricted)
             case _:
                 return  # KEPT and RECOVERED change nothing
         self.mark = event
@@ -229,6 +251,15 @@ class Draft:
             self.final = FinalFile(**data["final"])
             self.duplicate = data["duplicate"]
             self.restricted = data["restricted"]
+
+
+def lane_seconds(stages: Iterable[Stage], lane: str) -> float:
+    """Seconds spent in a lane."""
+    return round(sum(stage.left_s - stage.entered_s for stage in stages if stage.lane == lane), 3)
+
+
+def _lane_of(state: str) -> str:
+    return "host" if Tables.default().states.index(state) >= HOST_STATES_FROM else "phone"
 
 
 def make_snapshot(draft: Draft, state: str, evidence: Evidence) -> ItemPackageSnapshot:

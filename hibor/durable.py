@@ -193,22 +193,22 @@ class Durable(Parts):
         return True
 
     def confirm(self, path: Path, root: Path, *, step: str) -> bool:
-        """Put on stable storage what a process that is gone may have left unsynced: the file, and its name
-        in every folder from its own up to `root`. False when there is no such file.
+        """Put on stable storage what a process that is gone may have left unsynced: a file or folder, and its
+        name in every folder up to `root`. False when the name is absent.
 
         What recovery reads may still be in the page cache only; nothing is done on its strength before this.
         """
         with self._named(step):
-            there = self.stat(path) is not None
-            if there:
+            found = self.stat(path)
+            if found is not None and stat.S_ISREG(found.st_mode):
                 self._sync_file(path, step)
-            folder = path.parent
+            folder = path if found is not None and stat.S_ISDIR(found.st_mode) else path.parent
             while self._is_folder(folder, step):
                 self._sync_folder(folder, step)
                 if folder == root or folder == folder.parent:
                     break
                 folder = folder.parent
-        return there
+        return found is not None
 
     def make_folders(self, path: Path, *, step: str) -> None:
         """Make a folder and its missing parents, each one's name fsynced in its parent."""

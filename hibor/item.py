@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -76,6 +76,7 @@ class ItemRun:
         self.journal = Journal(self.folder.journal, services.durable, services.clock, services.calendar.tzinfo)
         self.result: ItemResult | None = None
         self.failure: str | None = None
+        self.while_waiting: Callable[[], None] | None = None
         self._orders = 0
         self.draft.run_started_s = services.deadline.started_s
 
@@ -98,14 +99,20 @@ class ItemRun:
             self.advance()
         return self.result
 
+    def use_the_wait(self) -> None:
+        """Do, once, what the phone can do meanwhile: called where the item waits for the app's server."""
+        meanwhile, self.while_waiting = self.while_waiting, None
+        if meanwhile is not None:
+            meanwhile()
+
     def refuse(self, failure: str, detail: str) -> None:
         """End the item at its first node for a reason the run knows (a NEW item that may not be opened)."""
         self._stop(failure, detail, None)
 
     def resume(self, action: str) -> None:
         """Take up an earlier run's item where the recovery table says; `run_host` then goes on from there."""
-        self._note_recovery()
         try:
+            self.note_recovery()
             if action == "finish":
                 self.perform(self._announced_event())
             elif action == "roll_forward" and self.draft.mark == "CODE":
@@ -118,6 +125,23 @@ class ItemRun:
         except Exception as error:
             self._stop(*self._as_failure(error))
 
+    def write_off(self, codes: Iterable[str], detail: str) -> bool:
+        """Close a kept item with the first of `codes` that a closure accepts; False when none does (ruling R10)."""
+        try:
+            evidence = self.probe()
+            for code in codes if self.services.may_write(evidence) else ():
+                order = self.machine.closing_order(evidence.presence, evidence.artifact, code)
+                if order is not None:
+                    self.draft.stopped_with(code, detail)
+                    self.draft.variant = order.variant
+                    self.perform(order.event)
+                    return True
+        except FsmError as error:
+            self._broken(error)
+        except Exception as error:
+            self._give_up(*self._as_failure(error))
+        return False
+
     def _publish_window(self) -> bool:
         """True for a PURE item between PUBLISH_INTENT and its STATE (ruling R29)."""
         return self.draft.mark == "PUBLISH_INTENT" and self.machine.may("published", self.facts())
@@ -126,20 +150,28 @@ class ItemRun:
         assert self.draft.closing is not None
         return self.services.tables.close_events[self.job.lane, self.machine.node][self.draft.closing["variant"]]
 
-    def _note_recovery(self) -> None:
+    def note_recovery(self) -> None:
         """One RECOVERED record an item, whatever becomes of it."""
         if self.journal.last("RECOVERED") is None:
             data = {"run_id": self.services.run_id, "node": self.machine.node}
             self.note("RECOVERED", data, step="recovered.journal")
 
     def settle(self) -> None:
-        """Settle the reservation of an item that closed without a quota terminal (ruling R19)."""
+        """Settle the reservation of an item that closed without a quota terminal (ruling R19).
+
+        What cannot be appended now stays open and is settled by the next preflight; a closed item is not reopened.
+        """
         draft, result = self.draft, self.result
         if result is None or not result.closed or draft.reservation is None or draft.quota_terminal is not None:
             return
         attempted = draft.intent is not None
         step = "settle.doubt" if attempted else "settle.release"
-        self.services.require_ledger().settle(draft.reservation, attempted=attempted, step=step)
+        try:
+            self.services.require_ledger().settle(draft.reservation, attempted=attempted, step=step)
+        except LedgerInvalid as error:
+            self.services.block_ledger(str(error))
+        except (DurableError, *_SAYS_ITS_WORD) as error:
+            self.services.log.warning("the reservation of item %s stays open: %s", self.job.item_id, error)
 
     @property
     def ended(self) -> ItemResult:
@@ -302,6 +334,8 @@ class ItemRun:
         tables = self.services.tables
         self.draft.stopped_with(code, detail)
         action = tables.keep_or_close[self.job.lane][node][self.draft.quota_state][code]
+        if self._publish_window():
+            action = "keep"  # the name may be given already: recovery rolls forward (ruling R29)
         if action == "close" and self.services.may_write(evidence):
             order = self.machine.closing_order(evidence.presence, evidence.artifact, code)
             if order is None:
@@ -315,10 +349,17 @@ class ItemRun:
 
     def _give_up(self, failure: str, detail: str, code: str | None) -> None:
         """Writing the end of the item failed: its state stays, and it says so (rulings R4, R24)."""
-        evidence = self.probe()
-        node = self.services.tables.node_of(self.machine.state, evidence.presence)
-        code = code or failure_code(failure, node, self.services.tables)
-        self._finish(evidence, ItemOutcome(code), detail, closed=False)
+        try:
+            evidence = self.probe()
+            node = self.services.tables.node_of(self.machine.state, evidence.presence)
+            code = code or failure_code(failure, node, self.services.tables)
+            self._finish(evidence, ItemOutcome(code), detail, closed=False)
+        except FsmError as error:
+            self._broken(error)
+        except Exception as error:
+            # What cannot even be looked at is not known: the last validated snapshot speaks, and the run says 27.
+            self.services.log.error("item %s cannot be looked at", self.job.item_id, exc_info=error)
+            self._broken(StateUncertain(f"{detail}; then its evidence could not be read: {error}"))
 
     def _broken(self, error: FsmError) -> None:
         """The evidence is not what the contract allows: no successor, the last validated snapshot speaks (R4)."""
@@ -330,7 +371,7 @@ class ItemRun:
         self.result = ItemResult(
             item, code, str(error), closed=False, uncertain=uncertain, contract_error=not uncertain
         )
-        self.machine.release()
+        self._let_go()
 
     def _closed(self, order: WorkOrder, evidence: Evidence) -> None:
         assert order.variant is not None
@@ -348,6 +389,13 @@ class ItemRun:
             uncertain=evidence.uncertain,
             already_downloaded=self.failure == "already_downloaded",
         )
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """The item's run is over: no file stays open (Windows could not remove it), the machine forgets it."""
+        if self.draft.sink is not None:
+            self.draft.sink.abandon()
+            self.draft.sink = None
         self.machine.release()
 
 

@@ -5,40 +5,57 @@
 2. Recovery reads journal, ledger, staging, final, manifest and package files, and nothing else. It may look at the
    phone and never taps.
 3. It runs twice, or is ended half-way and runs again, with the same result: what stands already is not done again.
-4. Paid items come first. Reservations of closed or lost items are settled (ruling R19).
+4. What was read may still be in the page cache of a machine whose process died; it is made durable before anything
+   is done on its strength.
+5. Reservations of closed or lost items are settled (ruling R19).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 
 import attrs
 
 from fsm import ContractError, StateUncertain, Tables, Verdict, verdict
 from hibor.draft import Draft, ItemJob
+from hibor.durable import DurableError
 from hibor.evidence import Evidence, probe
 from hibor.item import ItemResult, ItemRun
-from hibor.package.journal import Journal, JournalInvalid
+from hibor.package.journal import Journal, JournalInvalid, Record, read_journal
 from hibor.package.layout import ItemFolder
+from hibor.package.manifest import ManifestInvalid
+from hibor.quota.errors import LedgerInvalid
 from hibor.quota.events import Event
 from hibor.services import Services
+
+_NOT_UNDERSTOOD = (ContractError, StateUncertain, JournalInvalid, ManifestInvalid, DurableError, OSError)
 
 
 @attrs.frozen
 class Leftover:
-    """One item without a terminal: where it stands and what the recovery table says."""
+    """One item without a terminal: where it stands and what the recovery table says.
+
+    `opened_at` and `since` are the times of its first and last record; `kept_code` is the code it was kept with.
+    """
 
     folder: ItemFolder
     draft: Draft
     node: str
     mark: str
     action: str
+    opened_at: str
     since: str
+    kept_code: str | None = None
 
     @property
     def paid(self) -> bool:
         """True when quota was, or may have been, spent for it."""
         return self.draft.quota_state not in ("NONE", "RELEASED") and self.draft.intent is not None
+
+    def age(self, now: datetime) -> timedelta:
+        """Time since the item was opened."""
+        return now - datetime.fromisoformat(self.opened_at)
 
 
 @attrs.frozen
@@ -51,16 +68,21 @@ class Broken:
     uncertain: bool
 
 
-def find(services: Services) -> tuple[list[Leftover], list[Broken]]:
-    """All items of all runs that have no terminal, paid ones first, oldest first."""
+def find(services: Services, *, writes: bool = True) -> tuple[list[Leftover], list[Broken]]:
+    """All items of all runs that have no terminal, paid ones first, oldest first.
+
+    With `writes` False nothing at all is changed: an unfinished journal line is left where it is and not counted.
+    Raises LedgerInvalid: a ledger in doubt is nobody's item (ruling R28).
+    """
     found: list[Leftover] = []
     broken: list[Broken] = []
     for folder in open_folders(services):
         try:
-            leftover = understand(folder, services)
-        except (ContractError, StateUncertain, JournalInvalid) as error:
+            leftover = understand(folder, services, writes=writes)
+        except _NOT_UNDERSTOOD as error:
             report_id = _report_of(folder, services)
-            broken.append(Broken(folder, report_id, str(error), isinstance(error, StateUncertain)))
+            uncertain = isinstance(error, (StateUncertain, DurableError, OSError))
+            broken.append(Broken(folder, report_id, str(error), uncertain))
             continue
         if leftover is not None:
             found.append(leftover)
@@ -78,17 +100,13 @@ def open_folders(services: Services) -> Iterator[ItemFolder]:
                 yield folder
 
 
-def understand(folder: ItemFolder, services: Services) -> Leftover | None:
+def understand(folder: ItemFolder, services: Services, *, writes: bool = True) -> Leftover | None:
     """What an item's folder, ledger family and manifest say; None when it never got as far as a record."""
-    journal = Journal(folder.journal, services.durable, services.clock, services.calendar.tzinfo)
-    if journal.unfinished:
-        journal.move_unfinished(step="tail.move")
-        journal = Journal(folder.journal, services.durable, services.clock, services.calendar.tzinfo)
-    if not journal.records:
+    records = _records(folder, services) if writes else read_journal(folder.journal, services.durable).records
+    if not records:
         return None
-    first = journal.records[0]
-    draft = Draft(job=ItemJob.from_opened(first.data))
-    draft.replay(journal.records)
+    draft = Draft(job=_job(folder, records[0]))
+    draft.replay(records)
     evidence = probe(draft, services)
     draft.presence = evidence.presence
     node = node_seen(draft, evidence, services.tables)
@@ -96,7 +114,33 @@ def understand(folder: ItemFolder, services: Services) -> Leftover | None:
     action = services.tables.recovery[draft.job.lane].get(node, {}).get(draft.mark)
     if action is None:
         raise ContractError(f"{node} after {draft.mark}: no recovery action")
-    return Leftover(folder, draft, node, draft.mark, action, journal.records[-1].at)
+    kept = next((record.data["code"] for record in reversed(records) if record.event == "KEPT"), None)
+    return Leftover(folder, draft, node, draft.mark, action, records[0].at, records[-1].at, kept)
+
+
+def _records(folder: ItemFolder, services: Services) -> tuple[Record, ...]:
+    """The journal's records, with an unfinished last line moved aside and everything read made durable."""
+    durable, zone = services.durable, services.calendar.tzinfo
+    journal = Journal(folder.journal, durable, services.clock, zone)
+    if journal.unfinished:
+        journal.move_unfinished(step="tail.move")
+        journal = Journal(folder.journal, durable, services.clock, zone)
+    if journal.records:
+        durable.confirm(folder.journal, services.library.root, step="recover.sync")
+    return journal.records
+
+
+def _job(folder: ItemFolder, first: Record) -> ItemJob:
+    """The job of the first record, which has to be this folder's own."""
+    if first.event != "ITEM_OPENED":
+        raise JournalInvalid(folder.journal, 1, "does not begin with ITEM_OPENED")
+    try:
+        job = ItemJob.from_opened(first.data)
+    except (KeyError, TypeError, ValueError) as error:
+        raise JournalInvalid(folder.journal, 1, f"ITEM_OPENED has other data: {error}") from error
+    if (job.index, job.item_id) != (folder.index, folder.item_id) or job.run_id != folder.path.parents[1].name:
+        raise JournalInvalid(folder.journal, 1, "the record belongs to another item")
+    return job
 
 
 def node_seen(draft: Draft, evidence: Evidence, tables: Tables) -> str:
@@ -122,11 +166,12 @@ def node_seen(draft: Draft, evidence: Evidence, tables: Tables) -> str:
 
 
 def _report_of(folder: ItemFolder, services: Services) -> str | None:
+    """The report of an item that is not understood, as far as its first record can be read."""
     try:
-        records = Journal(folder.journal, services.durable, services.clock).records
-    except JournalInvalid:
+        records = read_journal(folder.journal, services.durable).records
+        return _job(folder, records[0]).entry.report_id if records else None
+    except (JournalInvalid, DurableError, OSError):
         return None
-    return ItemJob.from_opened(records[0].data).entry.report_id if records else None
 
 
 def resume(leftover: Leftover, services: Services) -> ItemResult:
@@ -139,37 +184,61 @@ def resume(leftover: Leftover, services: Services) -> ItemResult:
         item.settle()
 
 
+def write_off(leftover: Leftover, services: Services, detail: str) -> ItemResult | None:
+    """Close a kept item as it stands (`recover --close`, the age limit); None when no closure accepts it (R10)."""
+    tables = services.tables
+    item = ItemRun(leftover.draft.job, services, draft=leftover.draft, node=leftover.node)
+    item.note_recovery()
+    state = tables.state_of(leftover.node)
+    codes = [leftover.kept_code, tables.doubt_codes[state], *tables.node_codes[leftover.node]]
+    try:
+        closed = item.write_off([code for code in codes if code is not None], detail)
+        return item.result if closed else None
+    finally:
+        item.settle()
+
+
 def attempted_reports(leftovers: Iterable[Leftover], broken: Iterable[Broken]) -> frozenset[str]:
     """Reports a tap may be in flight for, whatever the ledger says."""
     attempted = {
-        leftover.draft.job.entry.report_id for leftover in leftovers if leftover.draft.intent is not None
+        leftover.draft.job.entry.report_id
+        for leftover in leftovers
+        if leftover.draft.intent is not None and leftover.draft.quota_state != "RELEASED"
     }
     return frozenset(attempted | {item.report_id for item in broken if item.report_id is not None})
 
 
-def settle_lost(services: Services) -> list[Event]:
+def settle_lost(services: Services, *, lost_too: bool = True) -> list[Event]:
     """Settle open reservations of items that closed or whose folder is gone (ruling R19); the others are left.
 
-    An item that still stands at P01 or P02 settles its own reservation when it is gone on with.
+    An item that still stands at P01 or P02 settles its own reservation when it is gone on with. `lost_too` False
+    leaves those without a folder here: they may be another library's, at work right now. Raises LedgerInvalid,
+    DurableError, LockTimeout.
     """
     ledger, settled = services.require_ledger(), []
     for reservation in ledger.open_reservations():
         folder = _folder_of(reservation, services)
-        if folder is not None and not services.files.occupied(folder.terminal) and folder.journal.exists():
+        known = folder is not None and services.files.occupied(folder.journal)
+        if folder is None or not known:
+            if not lost_too:
+                continue
+            attempted = None
+        elif services.files.occupied(folder.terminal):
+            services.durable.confirm(folder.terminal, services.library.root, step="recover.sync")
+            attempted = _attempted(folder, services)
+        else:
             continue
-        attempted = None if folder is None or not folder.journal.exists() else _attempted(folder, services)
         step = "settle.release" if attempted is False else "settle.doubt"
         settled.append(ledger.settle(reservation, attempted=attempted, step=step))
     return settled
 
 
 def _folder_of(reservation: Event, services: Services) -> ItemFolder | None:
-    if reservation.run_id is None:
+    try:
+        run = services.library.run(reservation.run_id or "")
+    except ValueError:
         return None
-    for folder in services.library.run(reservation.run_id).item_folders():
-        if folder.item_id == reservation.item_id:
-            return folder
-    return None
+    return next((folder for folder in run.item_folders() if folder.item_id == reservation.item_id), None)
 
 
 def _attempted(folder: ItemFolder, services: Services) -> bool | None:

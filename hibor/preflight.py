@@ -114,8 +114,12 @@ def open_ledger(
         )
     except LedgerInvalid as error:
         raise RunStop("ledger_invalid", str(error)) from error
-    except (LockTimeout, LockUnusable) as error:
+    except LockUnusable as error:
+        raise RunStop("task_invalid", f"the ledger's folder cannot be used: {error}") from error
+    except LockTimeout as error:
         raise RunStop("lock_timeout", str(error)) from error
+    except DurableError as error:
+        raise RunStop("task_invalid", f"the ledger cannot be used: {error}") from error
 
 
 def known_heads(library: Library, durable: Durable) -> list[Head]:
@@ -230,3 +234,5 @@ def check_manifest(services: Services) -> None:
         services.manifest.rows()
     except ManifestInvalid as error:
         raise RunStop("task_invalid", f"the manifest is damaged: {error}") from error
+    except (DurableError, LockUnusable) as error:
+        raise RunStop("task_invalid", f"the manifest cannot be used: {error}") from error

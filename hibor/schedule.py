@@ -8,14 +8,17 @@ match; a reuse that failed may be made good by a NEW item of the same report.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 import attrs
 
 from fsm import Tables
 from hibor.breaker import Canary, CircuitBreaker
+from hibor.device.errors import DeviceError
 from hibor.draft import ItemJob
+from hibor.effects.trigger import approach
 from hibor.governance import LATE_CODES, QUOTA_CODE
 from hibor.item import ItemResult, ItemRun
 from hibor.package.layout import item_id
@@ -107,8 +110,8 @@ class Schedule:
                 if self._closed_for_new(pending):
                     queue.appendleft(choice)
                     break
-            pending.append(self._open(choice, host))
             self.canary.sent()
+            pending.append(self._open(choice, host, queue))
             if not queue:
                 self._take_all(pending, queue, spares)
         self._take_all(pending, queue, spares)
@@ -172,8 +175,10 @@ class Schedule:
 
     # -- one item ----------------------------------------------------------------------------------------------------
 
-    def _open(self, choice: Choice, host: ThreadPoolExecutor) -> _Pending:
-        """Do the item's phone part here and hand the rest to the host lane."""
+    def _open(
+        self, choice: Choice, host: ThreadPoolExecutor, queue: Sequence[Choice] = ()
+    ) -> _Pending:
+        """Do the item's phone part here and hand the rest to the host lane; `queue` is what comes after it."""
         self._index += 1
         job = self._job(choice, self._index)
         item = ItemRun(job, self.services)
@@ -181,12 +186,32 @@ class Schedule:
         if choice.lane == "NEW_TRIGGER" and self.new_refused is not None:
             item.refuse(self.new_refused.failure, self.new_refused.detail)
             self.breaker.trip(item.ended.code)
+        if queue:
+            item.while_waiting = partial(self._open_page_ahead, queue)
         needs_phone = choice.source != "PROJECT_REUSE"
         more = item.run_phone() if needs_phone else True
         if not more:
             item.settle()
             return _Pending(choice, item, None)
         return _Pending(choice, item, host.submit(_host_part, item))
+
+    def _open_page_ahead(self, queue: Sequence[Choice]) -> None:
+        """While the app's server prepares a download, the next report's page is opened.
+
+        Only where the profile says that a download survives leaving its page and that opening one costs nothing.
+        Nothing is reserved for it yet, so a page that could not be opened costs nothing either.
+        """
+        services = self.services
+        app = services.require_app()
+        free = app.profile.detail.survives_leaving and app.profile.detail.opening_is_free
+        if not free or app.profile.quota.charged_on == "open" or self.canary.must_wait or self.breaker.open:
+            return
+        if services.deadline.remaining_s() <= services.pace.new_item_s or queue[0].lane != "NEW_TRIGGER":
+            return
+        try:
+            approach(app, queue[0].entry)
+        except DeviceError as error:
+            services.log.info("the next page could not be opened ahead: %s", error.detail)
 
     def _take(self, pending: _Pending) -> Finished:
         result = self._result_of(pending)

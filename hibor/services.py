@@ -54,9 +54,9 @@ class Pacer:
             self.waited_s += wait_s
             self._clock.sleep(wait_s)
 
-    def triggered(self) -> None:
-        """A trigger starts now."""
-        self._last_s = self._clock.monotonic_s()
+    def triggered(self, at_s: float) -> None:
+        """A trigger's last control was tapped at `at_s` of the clock's monotonic time."""
+        self._last_s = at_s
 
 
 @attrs.define(kw_only=True)

@@ -7,7 +7,7 @@ phone is named, and hands out the same `Device` and `Clock` values either way (d
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -77,14 +77,16 @@ def require_named(station: Station) -> None:
 def simulated_station(state_dir: Path, scenario: str | Path, time_scale: float) -> Iterator[Station]:
     """The practice phone beside the library, behind our own adb server; both end with this block."""
     from hibor.sim.process import start_phone
-    from hibor.sim.server import PrivateAdbServer
+    from hibor.sim.server import PrivateAdbServer, ServerError
 
     with ExitStack() as stack:
         phone = stack.enter_context(start_phone(state_dir, scenario, time_scale, embedded=True))
         server = stack.enter_context(PrivateAdbServer())
         serial: str | None = None
         for port in (phone.port, *phone.more_ports):
-            server.connect(f"127.0.0.1:{port}")
+            # A phone that does not let us in is listed as such; what that means is for preflight to say.
+            with suppress(ServerError):
+                server.connect(f"127.0.0.1:{port}")
         serial = None if phone.more_ports else phone.serial
         yield Station(
             phone.clock(),

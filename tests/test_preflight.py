@@ -7,17 +7,20 @@ is reserved in any of these runs, and no file of a report exists afterwards.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from hibor.locks import Locks
+from hibor.clock import SystemClock
+from hibor.durable import Durable
+from hibor.durable_fs import OsFileSystem
+from hibor.locks import NOTE_STEPS, Locks
 from hibor.sim.process import start_phone
 from hibor.sim.server import PrivateAdbServer
 from tests.conftest import WarmLibrary
-from tests.durable_support import durable_on_disk
 from tests.main_job import MainJob, Run, ledgers, nothing_reserved, served
 
 
@@ -214,7 +217,8 @@ def test_unwritable_library_with_a_named_phone(
 def test_library_in_use_by_another_run(main_job: MainJob, tmp_path: Path) -> None:
     library = tmp_path / "library"
     library.mkdir()
-    lock = Locks(*durable_on_disk()).library(library)
+    durable = Durable(OsFileSystem(), SystemClock(), NOTE_STEPS)
+    lock = Locks(durable, SystemClock()).library(library)
     lock.acquire()
     try:
         run = main_job("--library", library)
@@ -245,8 +249,6 @@ def test_ledger_in_doubt_writes_nothing_at_all(
     main_job: MainJob, warm: WarmLibrary, tmp_path: Path, damage: object
 ) -> None:
     """Ruling R28: no item opened, nothing written, STATE_UNCERTAIN."""
-    import shutil
-
     assert callable(damage)
     library = tmp_path / "library"
     shutil.copytree(warm.path, library)

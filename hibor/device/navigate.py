@@ -88,6 +88,7 @@ class App:
         routes = {r.name: r for r in profile.list.routes}
         self.route: Route = profile.list.routes[0] if route is None else routes[route]
         self._list: ListScreen | None = None
+        self.opened: str | None = None  # report whose page was opened and not left since
         self._order: list[str] = []
 
     @property
@@ -176,6 +177,7 @@ class App:
     def _remember(self, tree: UiTree) -> ListScreen:
         screen = read_list(tree, self.profile, self.looker.phone_now())
         self._list = screen
+        self.opened = None
         ids = [row.report_id for row in screen.entries() if row.report_id]
         known = [place for place, one in enumerate(self._order) if one in ids]
         if not known:
@@ -367,6 +369,7 @@ class App:
                 raise
             raise self._no_change(error) from error
         self.looker.changed()
+        self.opened = current.report_id
         return read_detail(tree, self.profile, self.looker.phone_now())
 
     def _no_change(self, error: DeviceError) -> DeviceError:

@@ -51,6 +51,7 @@ def wanted_of(item: ItemRun) -> Wanted:
 def match(item: ItemRun) -> str:
     """Poll the cache until this report's file stands still and is recognised; then `matched`."""
     services, draft = item.services, item.draft
+    item.use_the_wait()
     if draft.changes_seen > 1:
         raise EffectFailure("remote_changed", "the file changed twice while it was pulled")
     known = draft.identity

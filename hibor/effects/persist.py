@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from fsm import Closure, ItemOutcome, TerminalItem, build_terminal_item
+from hibor.draft import lane_seconds
 from hibor.evidence import Evidence, announced_final
 from hibor.failures import EffectFailure
 from hibor.package.delivery import item_delivery
@@ -86,15 +87,18 @@ def delivery_write(item: ItemRun) -> None:
 def timing_write(item: ItemRun) -> None:
     """Step `timing.write`: where the seconds went, up to here."""
     draft, services = item.draft, item.services
-    stages = tuple(Stage(s.state, round(s.entered_s, 3), round(s.left_s, 3), s.lane) for s in draft.stages)
+    stages, started_at = tuple(draft.stages), services.started_at
+    if item.recovering:
+        records = item.journal.records
+        stages, started_at = draft.journalled_stages(records), records[0].at
     timing = Timing(
         run_id=item.job.run_id,
         item_id=item.job.item_id,
         deadline_s=services.deadline.deadline_s,
-        started_at=services.started_at,
-        stages=stages,
-        phone_s=draft.lane_seconds("phone"),
-        host_s=draft.lane_seconds("host"),
+        started_at=started_at,
+        stages=tuple(Stage(s.state, round(s.entered_s, 3), round(s.left_s, 3), s.lane) for s in stages),
+        phone_s=lane_seconds(stages, "phone"),
+        host_s=lane_seconds(stages, "host"),
         waited_s=round(draft.waited_s, 3),
     )
     write_timing(item.folder.timing, timing, services.durable, step="timing.write")
@@ -125,6 +129,7 @@ def closing_journal(item: ItemRun) -> None:
         "code": draft.code,
         "detail": draft.detail,
         "final": final,
+        "restricted": draft.restricted,
     }
     item.note("CLOSING", data, step="closing.journal")
 

@@ -24,7 +24,12 @@ def publish_journal(item: ItemRun) -> None:
     """Step `publish.journal`: announce path and bytes before the name exists."""
     if item.draft.publish_intent is not None:
         return
-    data = {"final": attrs.asdict(final_of(item)), "restricted": item.draft.restricted}
+    identity = item.draft.identity
+    data = {
+        "final": attrs.asdict(final_of(item)),
+        "restricted": item.draft.restricted,
+        "identity": None if identity is None else attrs.asdict(identity),
+    }
     item.note("PUBLISH_INTENT", data, step="publish.journal")
 
 
@@ -32,6 +37,8 @@ def publish_folder(item: ItemRun) -> None:
     """Step `publish.folder`: the folder of the final, each name durable in its parent."""
     folder = (item.services.library.root / item.job.final_path).parent
     item.services.durable.make_folders(folder, step="publish.folder")
+    if item.recovering:  # an earlier process may have made it and ended before its name was durable
+        item.services.durable.confirm(folder, item.services.library.root, step="recover.sync")
 
 
 def publish_link(item: ItemRun) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from hibor.device.errors import DeviceError
-from hibor.device.navigate import same_report
-from hibor.device.reading import ReportFacts
+from hibor.device.navigate import App, same_report
+from hibor.device.reading import DetailScreen, ReportFacts
 from hibor.device.trigger import AlreadyDownloaded, Prepared, cancel_dialog, prepare, press, watch_outcome
 from hibor.effects.match import find_now
 from hibor.failures import EffectFailure
@@ -23,10 +23,8 @@ def open_detail(item: ItemRun) -> str:
     services, entry = item.services, item.job.entry
     services.deadline.require_phone_time(services.pace.trigger_s)
     app, cache = services.require_app(), services.require_cache()
-    app.ensure_list()
-    page = app.open_detail(app.find_row(entry.report_id))
-    expected = expected_facts(entry)
-    if not same_report(expected, page.facts):
+    page = approach(app, entry)
+    if not same_report(expected_facts(entry), page.facts):
         raise EffectFailure("detail_mismatch", "the page that opened is not the report of the catalogue")
     item.draft.learned_analysts = page.facts.analysts
     item.draft.baseline = cache.listing()
@@ -36,6 +34,14 @@ def open_detail(item: ItemRun) -> str:
         raise EffectFailure("already_downloaded", "the app already holds this report's file; nothing was tapped")
     item.draft.prepared = prepared
     return "detail_open"
+
+
+def approach(app: App, entry: CatalogueEntry) -> DetailScreen:
+    """Open a report's page, unless it is the one that is open; taps no control of it."""
+    if app.opened == entry.report_id:
+        return app.detail_screen()
+    app.ensure_list()
+    return app.open_detail(app.find_row(entry.report_id))
 
 
 def intent_journal(item: ItemRun) -> None:
@@ -58,8 +64,8 @@ def trigger(item: ItemRun) -> str:
     """Tap each control once and decide what came of it. Never repeated, whatever happens."""
     services, draft = item.services, item.draft
     app, cache = services.require_app(), services.require_cache()
-    services.pacer.triggered()
     run = press(app, draft.prepared)
+    services.pacer.triggered(run.sent_s)
     draft.prepared = None
     try:
         outcome = watch_outcome(app, run, new_file=lambda: bool(cache.new_since(draft.baseline)))

@@ -1,4 +1,4 @@
-"""Snapshots made by hand for the tests, and the naive twin of the constructor, read from V006 §3 sentence by sentence."""
+"""Snapshots made by hand, and the naive twin of the constructor, read from V006 §3 sentence by sentence."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def snapshot(
 def running(
     lane: str, node: str, quota_state: str | None = None, presence: str | None = None, **changes: Any
 ) -> ItemPackageSnapshot:
-    """A running item at `node` (`P03-N`), with the node's first presence and quota state unless told otherwise."""
+    """A running item at `node` (`P03-N`), with the node's first presence and quota state by default."""
     shown = presence or v006.NODE_PRESENCES[lane, node][0]
     quota = quota_state or v006.NODE_QUOTA[lane, node][0]
     artifact = kind_of_artifact(node) if shown[3] == "V" else None

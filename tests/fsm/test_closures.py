@@ -1,4 +1,4 @@
-"""C01-C10: literals, prefixes, sources, and every closing there is against a naive twin (V006 §2.4, §5.3; R4-R9)."""
+"""C01-C10: literals, prefixes, sources, every closing against a naive twin (V006 §2.4, §5.3; R4-R9)."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_gap_in_the_prefix_closes_nothing(prefix: str) -> None:
 
 
 def _by_cell_class() -> list[str]:
-    """Every S F Q A with every legal prefix, and every prefix, legal or not, behind every S F Q A a closing has.
+    """Every S F Q A with every legal prefix, and every prefix there is behind every S F Q A a closing has.
 
     Letters no cell of any closing lists (I and X beyond S,
      X in S) fall into one class with each other; they are all

@@ -1,4 +1,4 @@
-"""The 41 codes: one class each, and the exact domain of every node and quota state (V006 §3, §4, §5.5; R11, R12, R25)."""
+"""The 41 codes: one class each, the domain of every node and quota state (V006 §3-§5; R11, R12, R25)."""
 
 from __future__ import annotations
 

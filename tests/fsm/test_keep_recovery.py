@@ -1,4 +1,4 @@
-"""Keep or close, crash windows, the ledger's automaton and run statuses against R10, design 3 and design 4 by hand."""
+"""Keep or close, crash windows, ledger automaton and run statuses against R10, designs 3 and 4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The item machine: every edge with its steps, guards, the evidence check, closings, release (design 2-4; R2-R5, R14)."""
+"""The item machine: edges with steps, guards, evidence check, closings, release (design 2-4; R2-R5, R14)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def full(node: str) -> str:
     return v006.FULL[short] + dash + letter
 
 
-# lane, source, event, target, guard, steps, presence before, presence after: design 4, "what is written before what"
+# lane, source, event, target, guard, steps, presences: design 4, "what is written before what"
 EDGES = [
     (NEW, "P00", "admitted", "P01", None, "open.journal reserve.append", "NNNNNNNN", "NNNNNNNN"),
     (NEW, "P01", "detail_open", "P02-N", None, "intent.journal", "NNNNNNNN", "NNNNNNNN"),
@@ -333,7 +333,7 @@ def test_recovery_work_never_taps_and_never_opens() -> None:
 
 def test_from_p00_every_lane_reaches_its_success() -> None:
     for lane, path in (
-        (NEW, EDGES[:3] + [EDGES[5], EDGES[6], EDGES[8], EDGES[11], *EDGES[13:16]]),
+        (NEW, [*EDGES[:3], EDGES[5], EDGES[6], EDGES[8], EDGES[11], *EDGES[13:16]]),
         (PURE, [*EDGES[16:17], *EDGES[19:]]),
     ):
         machine = ItemMachine(lane)

@@ -1,4 +1,4 @@
-"""The closed constructor: 26 keys, notes, pairs, ids, and every reason to refuse (V006 §3, §5.2, §5.4, §5.5; R4-R24)."""
+"""The closed constructor: 26 keys, notes, pairs, ids, every reason to refuse (V006 §3, §5.2-§5.5; R4-R24)."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_one_trigger_pair_and_one_id_pattern_per_node(lane: str, node: str, quot
     assert accepted == [trigger_pair(quota, node[:3])]
     patterns = []
     for ids in product(*((value, None) for value in IDS)):
-        changed = dict(
+        changed: dict[str, Any] = dict(
             zip(("reservation_event_id", "quota_terminal_event_id", "artifact_event_id"), ids, strict=True)
         )
         try:

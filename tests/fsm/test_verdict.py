@@ -1,4 +1,4 @@
-"""Verdicts of both matrices, every letter of every cell, and every presence there is (V006 §2.1, §2.2, §5.1; R1)."""
+"""Verdicts of both matrices, every letter of every cell, every presence (V006 §2.1, §2.2, §5.1; R1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sixteen public items written out in full from V006 §3, and what `fsm` makes of the same facts (ruling R31)."""
+"""Sixteen public items written out in full from V006 §3, and what `fsm` makes of their facts (ruling R31)."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ Each way reads the same ids in a process of its own, so that memory can be compa
 * snapshot: the way tasklite dispatches a job, all uids read into a set in memory, then set membership.
 
 Pages are drawn at random over all ids, half of them known pages, half with half of their ids unknown; the
-page cache is empty at the start. 'decision' is one page's judgement; 'dispatch' is what comes before the first
-one.
+page cache is empty at the start. 'decision' is one page's judgement; 'dispatch' is what comes before the
+first one.
 """
 
 from __future__ import annotations
