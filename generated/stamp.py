@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-SPEC_SHA256: Final[str] = "c0f997c9019e2145b13663c34192157033c3cfbf2a68a0ebe3f87dd297131076"
+SPEC_SHA256: Final[str] = "4fe992729b2fce82d07b3b85a5a3b97d2505aa3c9cf5c9d3d29e29b4ff7cbfd4"
 
 SOURCES: Final[Mapping[str, str]] = {
     "spec/closures.yaml": "1d9b93a3d57dfcf4691b829d4043e21743e987b330253dc5a2b8ffcb031134ab",
@@ -19,7 +19,7 @@ SOURCES: Final[Mapping[str, str]] = {
     "spec/presence.yaml": "cfcdf823a2bb1b134a87291e345e1d4f4761d1dfe14f964245b797ad2968e174",
     "spec/recovery.yaml": "1b520f014206458ab72d88db815b5ef97990cb7297b6e7b714dedf95faa78ee9",
     "spec/rulings.yaml": "0dd14ebc44ec93c053398e53233847f3e2fc6482de1e17bea37b3364c536ec78",
-    "spec/steps.yaml": "513651ec9e52aee59fbdbbbef66d8c542e1d053c7644cfbd7005b1df16946a94",
+    "spec/steps.yaml": "28fe93857afbae6720fbc410eb71f8291767c22a59cf3cc60303aa7d517eea22",
     "spec/terminal.yaml": "db71add41ad0e4df86ecc73332a95a2e4ba610cd3cdf545079ec7e2ea39965db",
     "spec/unreachable.yaml": "7270dba8945b21caa841065c45d9c8f22e26ef48e17d59af5b9f2b2497dfc79f",
 }

@@ -17,20 +17,19 @@ import attrs
 
 from fsm import Tables
 from generated.governance import GUARD_RAILS
-from generated.steps import STEPS
-from hibor import leftovers, preflight
+from hibor import preflight
 from hibor.breaker import Canary, CircuitBreaker
 from hibor.clock import SystemClock
 from hibor.deadline import Deadline
 from hibor.device.errors import DeviceError
 from hibor.durable import Durable, DurableError
-from hibor.durable_fs import OsFileSystem
 from hibor.experience import experience
 from hibor.feed import FeedReading, read_feed
 from hibor.governance import RunFacts
 from hibor.hold import read_hold, set_hold
 from hibor.holdings import holdings_of
 from hibor.item import ItemResult
+from hibor.leftovers import Broken
 from hibor.locks import Locks, LockTimeout, LockUnusable
 from hibor.package.layout import Library, new_run_id
 from hibor.package.manifest import Manifest
@@ -38,7 +37,9 @@ from hibor.package.run_terminal import QuotaSummary, RunDocument, StopReason
 from hibor.plan import plan_bytes, plan_rows, planned, read_plan
 from hibor.preflight import PhoneFacts
 from hibor.progress import Progress
+from hibor.quota.errors import LedgerInvalid
 from hibor.quota.ledger import Label
+from hibor.recovery import recover_all
 from hibor.schedule import Finished, Refusal, Schedule
 from hibor.selection import Choice, Holdings, LikelyDuplicate, choose
 from hibor.services import Pacer, Services
@@ -75,7 +76,7 @@ class Collector:
     reading: FeedReading | None = None
     duplicates: list[LikelyDuplicate] = attrs.field(factory=list)
     recovered: list[ItemResult] = attrs.field(factory=list)
-    broken: list[leftovers.Broken] = attrs.field(factory=list)
+    broken: list[Broken] = attrs.field(factory=list)
     selected: int = 0
     quota: QuotaSummary = attrs.field(factory=QuotaSummary)
     plan_rows: list[dict[str, Any]] | None = None
@@ -115,7 +116,7 @@ class Collector:
         return self.services
 
     def _open_services(self, stack: ExitStack) -> None:
-        durable = Durable(OsFileSystem(), SystemClock(), frozenset(STEPS))
+        durable = preflight.library_disk()
         library = preflight.library_of(self.task)
         if library.root.is_dir():
             preflight.check_ledger(self.task, library, durable, self.station.clock)
@@ -184,16 +185,10 @@ class Collector:
     # -- leftovers ---------------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
+        """Everything earlier runs left, within its share of the window (design 4)."""
         services = self._services
-        found, self.broken = leftovers.find(services)
-        services.attempted_reports = leftovers.attempted_reports(found, self.broken)
-        if found:
-            self.progress.say("recovering", count=len(found))
-        limit_s = services.clock.monotonic_s() + GUARD_RAILS["recovery_budget_s"]
-        for leftover in found:
-            if services.clock.monotonic_s() > limit_s and not leftover.paid:
-                break
-            result = leftovers.resume(leftover, services)
+
+        def tell(result: ItemResult) -> None:
             self.recovered.append(result)
             shown = result.item
             self.progress.say(
@@ -203,7 +198,12 @@ class Collector:
                 status=shown["status"],
                 note=shown["error_or_note"],
             )
-        leftovers.settle_lost(services)
+
+        try:
+            done = recover_all(services, budget_s=GUARD_RAILS["recovery_budget_s"], on_result=tell)
+        except LedgerInvalid as error:
+            raise RunStop("ledger_invalid", str(error)) from error
+        self.broken = done.broken
 
     # -- discovery, selection, lanes -----------------------------------------------------------------------------------
 
@@ -225,9 +225,11 @@ class Collector:
         reading = read_feed(
             services.require_app(),
             services.clock,
+            services.library.catalogue,
             since_days=self.task.select.since_days,
             today=date.fromisoformat(services.day),
             budget_s=min(GUARD_RAILS["discovery_budget_s"], services.deadline.remaining_s()),
+            dry_run=self.orders.dry_run,
         )
         self.progress.say("discovered", entries=len(reading.entries), screens=reading.screens)
         if reading.incomplete is not None:
@@ -317,8 +319,12 @@ class Collector:
         if held is not None:
             return Refusal("access_control", held)
         if not phone.version_supported:
-            return Refusal("version_untested", f"app version {phone.app_version} was not tested with the profile")
-        return None if phone.battery_ok else Refusal("battery_low", "the phone's battery is too low or too hot")
+            return Refusal(
+                "version_untested", f"app version {phone.app_version} was not tested with the profile"
+            )
+        return (
+            None if phone.battery_ok else Refusal("battery_low", "the phone's battery is too low or too hot")
+        )
 
     # -- close -------------------------------------------------------------------------------------------------------
 
@@ -343,7 +349,12 @@ class Collector:
     def _label_after(self) -> int | None:
         """The app's remaining quota at the end, None where it cannot be read any more."""
         services = self.services
-        if services is None or services.app is None or self.quota.label_before is None or self.stop is not None:
+        if (
+            services is None
+            or services.app is None
+            or self.quota.label_before is None
+            or self.stop is not None
+        ):
             return None
         try:
             label = services.app.read_quota_label()
@@ -413,10 +424,10 @@ class Collector:
         """Why fewer came than asked for, when nothing went wrong with an item."""
         if self.plan_rows is not None:
             return StopReason("DRY_RUN", "nothing was reserved and nothing tapped")
+        if self.reading is not None and self.reading.incomplete is not None:
+            return StopReason("DISCOVERY_INCOMPLETE", self.reading.incomplete)
         if self.reading is None or len(facts.delivered) >= self.task.count:
             return None
-        if self.reading.incomplete is not None:
-            return StopReason("DISCOVERY_INCOMPLETE", self.reading.incomplete)
         if not facts.items:
             return StopReason("NOTHING_NEW", "nothing in the list matches the task and is not had already")
         detail = f"{len(facts.delivered)} of at most {self.task.count} reports match the task"

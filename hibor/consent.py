@@ -33,8 +33,14 @@ def require_consent(station: Station, task: Task, progress: Progress, *, assume_
     if record.is_file():
         return
     if not assume_yes and not _confirmed(progress, model):
-        raise RunStop("task_invalid", "the first use of a phone is confirmed once: run again and type yes, or give --yes")
-    _record(record, {"schema_version": 1, "model": model, "phone": mark, "by": "option" if assume_yes else "answer"})
+        raise RunStop(
+            "task_invalid",
+            "the first use of a phone is confirmed once: run again and type yes, or give --yes",
+        )
+    _record(
+        record,
+        {"schema_version": 1, "model": model, "phone": mark, "by": "option" if assume_yes else "answer"},
+    )
 
 
 def _confirmed(progress: Progress, model: str) -> bool:
@@ -50,6 +56,8 @@ def _record(path: Path, values: dict[str, Any]) -> None:
     values["at"] = clock.now().isoformat(timespec="milliseconds")
     try:
         durable.make_folders(path.parent, step="library.folder")
-        durable.write_once(path, (json.dumps(values, ensure_ascii=False) + "\n").encode(), step="library.consent")
+        durable.write_once(
+            path, (json.dumps(values, ensure_ascii=False) + "\n").encode(), step="library.consent"
+        )
     except DurableError as error:
         raise RunStop("task_invalid", f"the library cannot be used: {error}") from error

@@ -21,8 +21,10 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO, Final
 
 from hibor.durable_fs import CHANGE_FLAGS, CREATE_FLAGS, LOCK_FLAGS, NOTE_FLAGS
 from hibor.durable_parts import (
@@ -51,6 +53,10 @@ __all__ = [
     "Sink",
     "UnknownStep",
 ]
+
+
+EXPORT_FLAGS: Final = (CREATE_FLAGS & ~os.O_WRONLY) | os.O_RDWR
+"""A new file to write and to seek in: a zip goes back to its headers."""
 
 
 class Durable(Parts):
@@ -244,6 +250,44 @@ class Durable(Parts):
                 self._drop(descriptor)
                 raise
         return Sink(self, descriptor, path, step)
+
+    def export(
+        self, path: Path, fill: Callable[[BinaryIO], None], *, step: str, replace: bool = False
+    ) -> FileFacts:
+        """Write a file a person named, outside what the library promises: a zip, a page, a task file.
+
+        `fill` writes into a seekable temporary file beside it, which gets its name only when it is whole and fsynced.
+        `FileAlreadyThere` when the name is taken and `replace` is False; with it the old file goes first.
+        """
+        temporary = path.with_name(path.name + ".tmp")
+        with self._named(step):
+            if not replace and self.stat(path) is not None:
+                raise self._taken(path, step)
+            self._discard(temporary, step)
+            try:
+                descriptor = self._patient(lambda: self._fs.open(temporary, EXPORT_FLAGS))
+                try:
+                    with os.fdopen(descriptor, "w+b", closefd=False) as stream:
+                        fill(stream)
+                    self._fs.fsync(descriptor)
+                finally:
+                    self._fs.close(descriptor)
+                if replace:
+                    self._discard(path, step)
+                given = self._give_name(temporary, path, step)
+            except OSError as error:
+                with suppress(OSError):
+                    self._fs.unlink(temporary)
+                raise self._error("N", path, step, f"cannot be written: {reason(error)}") from error
+            except BaseException:
+                with suppress(OSError):
+                    self._fs.unlink(temporary)
+                raise
+            if given.method == "link":
+                with suppress(OSError):
+                    self._patient(lambda: self._fs.unlink(temporary))
+            self._sync_folder(path.parent, step)
+            return self._facts(path, step, missing="U")
 
     def move_unfinished_tail(self, path: Path, *, step: str) -> MovedTail | None:
         """Move an unfinished last line into a side file and cut it off; None when the last line is whole.

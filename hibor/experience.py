@@ -29,7 +29,9 @@ class Experience:
     pages_exact: bool
 
 
-def experience(library: Library, durable: Durable, *, model: str, app_version: str, profile_sha256: str) -> Experience:
+def experience(
+    library: Library, durable: Durable, *, model: str, app_version: str, profile_sha256: str
+) -> Experience:
     """Look through the newest runs. A file that cannot be read proves nothing and harms nothing."""
     proven = False
     agreed = 0

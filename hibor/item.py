@@ -37,6 +37,7 @@ from hibor.effects import STEPS, WORK
 from hibor.effects.persist import finishing_variant
 from hibor.evidence import Evidence, probe
 from hibor.failures import EffectFailure
+from hibor.kept_screen import keep_item_screen
 from hibor.locks import LockTimeout, LockUnusable
 from hibor.package.journal import Journal
 from hibor.package.layout import ItemFolder
@@ -199,6 +200,7 @@ class ItemRun:
         except FsmError as error:
             self._broken(error)
         except Exception as error:
+            keep_item_screen(self, error)
             self._stop(*self._as_failure(error))
         finally:
             self.draft.note_stage(node, entered_s, self.services.clock.monotonic_s())

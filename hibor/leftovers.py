@@ -25,7 +25,6 @@ from hibor.item import ItemResult, ItemRun
 from hibor.package.journal import Journal, JournalInvalid, Record, read_journal
 from hibor.package.layout import ItemFolder
 from hibor.package.manifest import ManifestInvalid
-from hibor.quota.errors import LedgerInvalid
 from hibor.quota.events import Event
 from hibor.services import Services
 
@@ -189,8 +188,8 @@ def write_off(leftover: Leftover, services: Services, detail: str) -> ItemResult
     tables = services.tables
     item = ItemRun(leftover.draft.job, services, draft=leftover.draft, node=leftover.node)
     item.note_recovery()
-    state = tables.state_of(leftover.node)
-    codes = [leftover.kept_code, tables.doubt_codes[state], *tables.node_codes[leftover.node]]
+    words = ("abandoned", "disk_failed", "deadline")
+    codes = [leftover.kept_code, *(tables.failure_codes[word].get(leftover.node) for word in words)]
     try:
         closed = item.write_off([code for code in codes if code is not None], detail)
         return item.result if closed else None
@@ -218,8 +217,7 @@ def settle_lost(services: Services, *, lost_too: bool = True) -> list[Event]:
     ledger, settled = services.require_ledger(), []
     for reservation in ledger.open_reservations():
         folder = _folder_of(reservation, services)
-        known = folder is not None and services.files.occupied(folder.journal)
-        if folder is None or not known:
+        if folder is None or not _has_records(folder, services):
             if not lost_too:
                 continue
             attempted = None
@@ -239,6 +237,13 @@ def _folder_of(reservation: Event, services: Services) -> ItemFolder | None:
     except ValueError:
         return None
     return next((folder for folder in run.item_folders() if folder.item_id == reservation.item_id), None)
+
+
+def _has_records(folder: ItemFolder, services: Services) -> bool:
+    try:
+        return bool(read_journal(folder.journal, services.durable).records)
+    except JournalInvalid:
+        return True
 
 
 def _attempted(folder: ItemFolder, services: Services) -> bool | None:

@@ -67,7 +67,11 @@ def read_plan(path: Path) -> list[tuple[str, str]]:
         raise RunStop("task_invalid", f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise RunStop("task_invalid", f"{path}: not a plan: {error}") from error
-    if not isinstance(value, dict) or set(value) != {"schema_version", "rows"} or value["schema_version"] != 1:
+    if (
+        not isinstance(value, dict)
+        or set(value) != {"schema_version", "rows"}
+        or value["schema_version"] != 1
+    ):
         raise RunStop("task_invalid", f"{path}: not a plan: schema_version and rows are needed, nothing else")
     wanted: list[tuple[str, str]] = []
     for number, row in enumerate(value["rows"], start=1):
@@ -77,12 +81,16 @@ def read_plan(path: Path) -> list[tuple[str, str]]:
         if source == "LIKELY_DUPLICATE":
             continue
         if source not in SECONDS_OF_SOURCE:
-            raise RunStop("task_invalid", f"{path}: row {number}: source must be one of {', '.join(SECONDS_OF_SOURCE)}")
+            raise RunStop(
+                "task_invalid", f"{path}: row {number}: source must be one of {', '.join(SECONDS_OF_SOURCE)}"
+            )
         wanted.append((row["report_id"], source))
     return wanted
 
 
-def planned(wanted: Sequence[tuple[str, str]], entries: Iterable[CatalogueEntry], holdings: Holdings) -> list[Choice]:
+def planned(
+    wanted: Sequence[tuple[str, str]], entries: Iterable[CatalogueEntry], holdings: Holdings
+) -> list[Choice]:
     """The choices a plan asks for. Raises RunStop for a row that cannot be had as planned."""
     known = {entry.report_id: entry for entry in entries}
     choices = []

@@ -16,6 +16,7 @@ import attrs
 
 from generated.governance import GUARD_RAILS
 from generated.ledger import AUTOMATON
+from generated.steps import STEPS
 from hibor.clock import Clock, SystemClock
 from hibor.device.adb import AdbDevice
 from hibor.device.errors import DeviceError
@@ -23,6 +24,7 @@ from hibor.device.navigate import App
 from hibor.device.profile import Profile, ProfileError, find_shipped, load_profile, shipped_profiles
 from hibor.device.protocol import PackageInfo
 from hibor.durable import Durable, DurableError
+from hibor.durable_fs import OsFileSystem
 from hibor.locks import Locks, LockTimeout, LockUnusable, Takeover, lock_self_test
 from hibor.package.journal import JournalInvalid, read_journal
 from hibor.package.layout import ItemFolder, Library
@@ -38,7 +40,9 @@ from hibor.station import Station
 from hibor.stops import RunStop
 from hibor.task import Task
 
-KEY_HARMLESS = 0  # KEYCODE_UNKNOWN: no app reacts to it, and a phone that forbids input refuses it all the same
+KEY_HARMLESS = (
+    0  # KEYCODE_UNKNOWN: no app reacts to it, and a phone that forbids input refuses it all the same
+)
 
 
 @attrs.frozen
@@ -142,7 +146,10 @@ def known_heads(library: Library, durable: Durable) -> list[Head]:
 def open_folders_of(library: Library) -> list[ItemFolder]:
     """Item folders without a terminal, of every run."""
     return [
-        folder for run in library.run_folders() for folder in run.item_folders() if not folder.terminal.exists()
+        folder
+        for run in library.run_folders()
+        for folder in run.item_folders()
+        if not folder.terminal.exists()
     ]
 
 
@@ -177,11 +184,30 @@ def open_phone(station: Station, task: Task, services: Services) -> PhoneFacts:
         raise RunStop("task_invalid", str(error)) from error
 
 
+def library_disk() -> Durable:
+    """Durable operations with all registered steps."""
+    return Durable(OsFileSystem(), SystemClock(), frozenset(STEPS))
+
+
+def open_list(station: Station, task: Task) -> App:
+    """Reach the phone and bring the app's list onto the screen, for a command that only reads it."""
+    device = station.open_device()
+    try:
+        profile, _package = _profile_and_app(station, task, device)
+    except ProfileError as error:
+        raise RunStop("task_invalid", str(error)) from error
+    app = App(device, profile, station.clock)
+    app.open_app()
+    return app
+
+
 def require_input(services: Services) -> None:
     """Prove with a key no app reacts to that the phone takes input from adb."""
     result = services.require_device().key(KEY_HARMLESS)
     if not result.accepted:
-        raise DeviceError("input_blocked", f"the phone refuses input from adb: {(result.refusal or '')[:120]}")
+        raise DeviceError(
+            "input_blocked", f"the phone refuses input from adb: {(result.refusal or '')[:120]}"
+        )
 
 
 def _profile_and_app(station: Station, task: Task, device: AdbDevice) -> tuple[Profile, PackageInfo]:

@@ -25,7 +25,9 @@ with new downloads an account, and every access-control text stops new downloads
     epilog=GUARD_RAILS_TEXT,
 )
 @click.option("--task", type=click.Path(), help="Task file (TOML). Without one: the simulated phone.")
-@click.option("--library", type=click.Path(), help="Library folder [default: the task's; else ./hibor-library].")
+@click.option(
+    "--library", type=click.Path(), help="Library folder [default: the task's; else ./hibor-library]."
+)
 @click.option("--device", metavar="SERIAL", help="The phone to use, as `adb devices` lists it.")
 @click.option("--adb-server", metavar="HOST:PORT", help="adb server to use [default: 127.0.0.1:5037].")
 @click.option("--profile", help="App profile: a file, or the name of a shipped one.")

@@ -175,9 +175,7 @@ class Schedule:
 
     # -- one item ----------------------------------------------------------------------------------------------------
 
-    def _open(
-        self, choice: Choice, host: ThreadPoolExecutor, queue: Sequence[Choice] = ()
-    ) -> _Pending:
+    def _open(self, choice: Choice, host: ThreadPoolExecutor, queue: Sequence[Choice] = ()) -> _Pending:
         """Do the item's phone part here and hand the rest to the host lane; `queue` is what comes after it."""
         self._index += 1
         job = self._job(choice, self._index)
@@ -272,5 +270,3 @@ def _host_part(item: ItemRun) -> ItemResult:
     result = item.run_host()
     item.settle()
     return result
-
-

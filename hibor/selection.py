@@ -75,7 +75,9 @@ def matches(entry: CatalogueEntry, select: Select, today: date) -> bool:
         return False
     if entry.page_count_hint is not None and entry.page_count_hint < select.pages_min:
         return False
-    return entry.date is None or date.fromisoformat(entry.date) > today - timedelta(days=select.since_days + 1)
+    return entry.date is None or date.fromisoformat(entry.date) > today - timedelta(
+        days=select.since_days + 1
+    )
 
 
 def likeness(institution: str | None, stock_code: str | None, title: str | None) -> tuple[str, str, str]:

@@ -50,10 +50,10 @@ def run_session(options: Mapping[str, Any]) -> int:
     except (TaskError, ValueError) as error:
         return refuse(str(error), lang=options.get("lang"))
     progress = Progress(task.lang, quiet=bool(options["quiet"]))
-    _log_to_stderr(bool(options["verbose"]))
+    log_to_stderr(bool(options["verbose"]))
     with ExitStack() as stack:
         try:
-            station = stack.enter_context(_station(options, task, simulated))
+            station = stack.enter_context(open_station(options, task, simulated))
         except RunStop as stop:
             return _emit(_stopped_document(stop, task), progress, task)
         except Exception as error:
@@ -117,7 +117,11 @@ def resolve_task(options: Mapping[str, Any]) -> tuple[Task, bool]:
 
 
 @contextmanager
-def _station(options: Mapping[str, Any], task: Task, simulated: bool) -> Iterator[Station]:
+def open_station(options: Mapping[str, Any], task: Task, simulated: bool) -> Iterator[Station]:
+    """The phone a command works with: the simulated one, started and ended with this block, or a real one.
+
+    Raises RunStop.
+    """
     if simulated:
         state = task.library_path / "sim-phone"
         try:
@@ -178,7 +182,9 @@ def refuse(message: str, lang: str | None = None) -> int:
 
 
 def _stopped_document(stop: RunStop, task: Task | None) -> dict[str, Any]:
-    facts = RunFacts(cause=stop.code, task_invalid=stop.task_invalid, busy=stop.busy, uncertain=stop.uncertain)
+    facts = RunFacts(
+        cause=stop.code, task_invalid=stop.task_invalid, busy=stop.busy, uncertain=stop.uncertain
+    )
     document = RunDocument(
         run_id=new_run_id(datetime.now(UTC)),
         facts=facts,
@@ -291,7 +297,8 @@ def _write_run_files(collector: Collector, document: dict[str, Any], text: str) 
         logging.getLogger("hibor").error("the run's own files could not be written: %s", error)
 
 
-def _log_to_stderr(verbose: bool) -> None:
+def log_to_stderr(verbose: bool) -> None:
+    """The run's log on stderr: everything for `--verbose`, else defects alone."""
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO if verbose else logging.ERROR,

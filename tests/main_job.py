@@ -13,7 +13,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,20 @@ class MainJob:
                 read_ledger(path)
             if fault_free:
                 check_served(library)
+
+
+def run_each(folder: Path, wanted: Mapping[str, Sequence[str | Path]], at_once: int = 2) -> dict[str, Run]:
+    """Independent runs, a few at once, audited when all have ended."""
+
+    def one(name: str) -> tuple[Run, MainJob]:
+        job = MainJob(folder)
+        return job(*wanted[name]), job
+
+    with ThreadPoolExecutor(at_once) as pool:
+        ended = dict(zip(wanted, pool.map(one, wanted), strict=True))
+    for _run, job in ended.values():
+        job.audit()
+    return {name: run for name, (run, _job) in ended.items()}
 
 
 def check_streams(run: Run) -> None:

@@ -231,6 +231,13 @@ class App:
         self.clock.sleep(pace.swipe_settle_s)
         self.looker.changed()
 
+    def swipe_on(self, count: int) -> None:
+        """Swipe `count` pages down without looking: over a stretch whose rows are known already."""
+        screen = self.list_screen() if count else None
+        for _ in range(count):
+            assert screen is not None
+            self._swipe(self.profile.pace.swipe_share, screen)
+
     def to_list_top(self) -> ListScreen:
         """To the newest row. The top is where swiping further shows the same rows; it may refresh there."""
         self.looker.sync_clock()

@@ -66,7 +66,8 @@ class Prepared:
 
 @attrs.frozen
 class TriggerOutcome:
-    """The verdict with its `reason` (a failure word, or the sign that proved it) and the hashes behind it."""
+    """The verdict with its `reason` (a failure word, or the sign that proved it) and the hashes behind it.
+    `seen` is the screen itself; only what is not confirmed needs one."""
 
     outcome: Outcome
     reason: str
@@ -74,6 +75,7 @@ class TriggerOutcome:
     dump_sha256: str | None
     screenshot_sha256: str | None
     label_after: int | None
+    seen: ScreenEvidence | None = None
 
 
 def prepare(app: App, expected: ReportFacts) -> Prepared | AlreadyDownloaded:
@@ -297,10 +299,11 @@ def _idle_proof(run: TriggerRun, sign: _Sign) -> bool:
 def _verdict(app: App, outcome: Outcome, sign: _Sign) -> TriggerOutcome:
     """The outcome with its hashes; a confirmed one needs no picture, and pictures cost time on the phone."""
     dump_hash = sign.tree.digest if sign.tree is not None else None
-    picture_hash = None
+    seen = None
     if sign.tree is not None and outcome != "confirmed":
-        picture_hash = capture(app.device, sign.tree).screenshot_sha256
-    return TriggerOutcome(outcome, sign.reason, sign.detail, dump_hash, picture_hash, sign.label)
+        seen = capture(app.device, sign.tree)
+    picture_hash = None if seen is None else seen.screenshot_sha256
+    return TriggerOutcome(outcome, sign.reason, sign.detail, dump_hash, picture_hash, sign.label, seen)
 
 
 def cancel_dialog(app: App) -> bool:

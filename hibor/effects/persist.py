@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from fsm import Closure, ItemOutcome, TerminalItem, build_terminal_item
+from fsm import ItemOutcome, TerminalItem, build_terminal_item
 from hibor.draft import lane_seconds
 from hibor.evidence import Evidence, announced_final
 from hibor.failures import EffectFailure

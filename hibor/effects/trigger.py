@@ -7,11 +7,22 @@ from typing import TYPE_CHECKING
 import attrs
 
 from hibor.device.errors import DeviceError
+from hibor.device.evidence import ScreenEvidence
 from hibor.device.navigate import App, same_report
 from hibor.device.reading import DetailScreen, ReportFacts
-from hibor.device.trigger import AlreadyDownloaded, Prepared, cancel_dialog, prepare, press, watch_outcome
-from hibor.effects.match import find_now
+from hibor.device.trigger import (
+    AlreadyDownloaded,
+    Prepared,
+    TriggerOutcome,
+    cancel_dialog,
+    prepare,
+    press,
+    watch_outcome,
+)
+from hibor.effects.match import Search, find_now, look_once
 from hibor.failures import EffectFailure
+from hibor.kept_screen import keep_failure, keep_note, keep_screen
+from hibor.package.match import named_like
 
 if TYPE_CHECKING:
     from hibor.catalogue import CatalogueEntry
@@ -64,13 +75,16 @@ def trigger(item: ItemRun) -> str:
     """Tap each control once and decide what came of it. Never repeated, whatever happens."""
     services, draft = item.services, item.draft
     app, cache = services.require_app(), services.require_cache()
+    before: ScreenEvidence = draft.prepared.evidence
     run = press(app, draft.prepared)
     services.pacer.triggered(run.sent_s)
     draft.prepared = None
+    seen = Search()
     try:
-        outcome = watch_outcome(app, run, new_file=lambda: bool(cache.new_since(draft.baseline)))
+        outcome = watch_outcome(app, run, new_file=lambda: _has_come(item, seen))
     except DeviceError as error:
         draft.detail = error.detail
+        keep_failure(item.folder.evidence, services, error.failure, error.detail)
         return "uncertain" if run.paying_sent else "not_occurred"
     draft.detail = outcome.detail
     draft.trigger_evidence = {
@@ -81,9 +95,36 @@ def trigger(item: ItemRun) -> str:
         "screenshot_sha256": outcome.screenshot_sha256,
         "label_after": outcome.label_after,
     }
+    if outcome.outcome != "confirmed":
+        _keep_screens(item, before, outcome)
     services.on_outcome(outcome.reason)
     _leave_page(item, proven_idle=outcome.outcome == "not_occurred")
     return outcome.outcome
+
+
+def _has_come(item: ItemRun, seen: Search) -> bool:
+    """True when a new cache file of this very report is there: by its name, else by its content (design 5 P03).
+
+    A late file of another report is no sign for this one.
+    """
+    new = item.services.require_cache().new_since(item.draft.baseline)
+    if any(named_like(file.path, item.job.entry) for file in new):
+        return True
+    try:
+        return bool(new) and look_once(item, seen) is not None
+    except EffectFailure:
+        return False
+
+
+def _keep_screens(item: ItemRun, before: ScreenEvidence, outcome: TriggerOutcome) -> None:
+    """The screens before the first tap and after the last, where it is not plain what the taps did."""
+    folder, services = item.folder.evidence, item.services
+    keep_screen(folder, services, outcome.reason, "before the first tap", before)
+    words = f"after the taps: {outcome.outcome}, {outcome.detail}"
+    if outcome.seen is not None:
+        keep_screen(folder, services, outcome.reason, words, outcome.seen)
+    else:
+        keep_note(folder, services, outcome.reason, f"{words}; the screen could not be read")
 
 
 def _leave_page(item: ItemRun, *, proven_idle: bool) -> None:

@@ -320,25 +320,28 @@ class LocalHost(LocalReader):
         raise HostError(f"{_SLOTS} processes use {self._path.name} already")
 
     def _recover(self) -> None:
-        """Takes back jobs claimed by processes that are gone; the last attempt of a crashing job fails it."""
+        """Takes back jobs whose process is gone; the last attempt of a crashing job fails it.
+
+        A claim of our own is a leftover too: nothing runs here now, so its outcome could not be written.
+        """
         own_slot = self._owner.split(":", 1)[0]
         rows = self._store.rows(
             "SELECT seq,uid,payload,attempts,claimed_by FROM queue WHERE claimed_by IS NOT NULL"
         )
         for seq, uid, payload, attempts, claimed_by in rows:
-            if claimed_by == self._owner or not self._is_gone(claimed_by, own_slot):
+            if not self._is_gone(claimed_by, own_slot):
                 continue
             claim = _Claim(seq, uid, payload, attempts)
             with self._store.transaction() as connection:
                 still = connection.execute(
-                    "UPDATE queue SET claimed_by=NULL, last_error='the process died' "
+                    "UPDATE queue SET claimed_by=NULL, last_error='the attempt was cut off' "
                     "WHERE seq=? AND claimed_by=?",
                     (claim.seq, claimed_by),
                 ).rowcount
                 if still:
                     connection.execute("DELETE FROM spool WHERE job_uid=?", (claim.uid,))
                 if still and claim.attempt >= self._max_attempts:
-                    self._fail(connection, claim, "the process died in every attempt")
+                    self._fail(connection, claim, "no attempt reached its end: the process died each time")
 
     def _is_gone(self, claimed_by: str, own_slot: str) -> bool:
         slot = claimed_by.split(":", 1)[0]

@@ -22,7 +22,7 @@ import attrs
 
 from hibor.discovery.protocols import Frontier
 
-from .local_store import HostError, Store
+from .local_store import HostError, HostLockedError, Store
 
 _BATCH = 256
 
@@ -79,6 +79,7 @@ class LocalContext:
         self._snapshot = store.snapshot()
         self._cursor = self._snapshot.cursor()
         self._pending: list[tuple[str, str, str]] = []
+        self._flush_at = _BATCH
 
     # Snapshot.
 
@@ -192,8 +193,13 @@ class LocalContext:
 
     def _spool(self, kind: str, body: dict[str, Any]) -> None:
         self._pending.append((self._job.uid, kind, to_json(body)))
-        if len(self._pending) >= _BATCH:
-            self.flush()
+        if len(self._pending) >= self._flush_at:
+            try:
+                self.flush()
+            except HostLockedError:
+                # Nothing is lost yet: the batch stays in memory, and the flush at the job's end decides.
+                # Raised here it would pass for a fault of the entry that happened to fill the batch.
+                self._flush_at = len(self._pending) + _BATCH
 
     def flush(self) -> None:
         """Moves what is still in memory into the spool table."""
@@ -201,6 +207,7 @@ class LocalContext:
             with self._store.transaction() as connection:
                 connection.executemany("INSERT INTO spool (job_uid,kind,body) VALUES (?,?,?)", self._pending)
             self._pending.clear()
+            self._flush_at = _BATCH
 
     def close(self) -> None:
         """Ends the snapshot."""

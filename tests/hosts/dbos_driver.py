@@ -29,10 +29,15 @@ def note(event: str, job: Any, **more: Any) -> None:
         log.flush()
 
 
+def die() -> None:
+    """What a power cut or the OOM killer does."""
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
 def fetch(job: Any, ctx: Any, page: int) -> list[str]:
     note("fetch", job, page=page)
     if job.payload.get("die_on_page") == page and job.attempt == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
+        die()
     names: list[str] = job.payload["listing"]
     return names[(page - 1) * PAGE : page * PAGE]
 
@@ -58,7 +63,7 @@ def item(job: Any, ctx: Any) -> bool:
     name = job.payload["item"]
     note("start", job)
     if name.startswith("kill") and job.attempt == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
+        die()
     if name.startswith("fatal"):
         raise FatalJobError("not collectable")
     if name.startswith("flaky") and job.attempt < 3:

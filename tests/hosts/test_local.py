@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -198,6 +200,7 @@ def test_a_job_that_kills_its_process_every_time_ends_in_failed(path: Path) -> N
         (failure,) = host.failures()
         assert (failure.uid, failure.attempts) == ("scan::all", 3)
         assert "died" in failure.reason
+        assert host.queued_uids() == []
 
 
 def test_two_processes_share_the_queue_and_run_each_job_once(path: Path) -> None:
@@ -237,6 +240,60 @@ def test_a_lock_that_is_freed_in_time_is_waited_for(path: Path) -> None:
         assert host.enqueue("x", "1")
     holder.wait(timeout=60)
     holder.stdout.close()
+
+
+def test_a_lock_that_appears_while_a_job_runs_stops_the_run_and_costs_nothing(path: Path) -> None:
+    intruders: list[sqlite3.Connection] = []
+
+    def work(job: Any, ctx: Any) -> None:
+        for n in range(600):
+            ctx.spawn("child", str(n))
+            if n == 100 and job.attempt == 1:
+                intruders.append(sqlite3.connect(path, isolation_level=None))
+                intruders[0].execute("BEGIN IMMEDIATE")
+
+    with LocalHost(path, lock_wait_s=0.05) as host:
+        host.register_handler("work", work)
+        host.enqueue("work", "a")
+        with pytest.raises(HostLockedError):
+            host.run()
+        intruders[0].execute("ROLLBACK")
+        intruders[0].close()
+        assert host.queued_uids() == ["work::a"]
+        assert host.run().completed == 1
+        assert len(host.queued_uids()) == 600
+
+
+def test_a_missing_folder_is_said(path: Path) -> None:
+    with pytest.raises(HostError, match="cannot be used"):
+        LocalHost(path.parent / "missing" / "file.sqlite3")
+
+
+def test_a_copy_of_the_files_taken_in_the_middle_of_a_job_is_a_clean_earlier_state(path: Path) -> None:
+    """What a backup or a power cut sees: no part of the job's result without the rest."""
+    copies = path.parent / "copies"
+
+    def work(job: Any, ctx: Any) -> None:
+        for n in range(1000):
+            ctx.spawn("child", str(n))
+            if n % 300 == 0:
+                folder = copies / str(n)
+                folder.mkdir(parents=True)
+                for part in path.parent.glob(f"{path.name}*"):
+                    if not part.name.endswith(".lock"):
+                        shutil.copy(part, folder / part.name)
+
+    with LocalHost(path) as host:
+        host.register_handler("work", work)
+        host.enqueue("work", "a")
+        host.run()
+        assert len(host.queued_uids()) == 1000
+    for folder in copies.iterdir():
+        with LocalHost(folder / path.name) as copy:
+            assert copy.queued_uids() == ["work::a"]
+            copy.register_handler("work", lambda job, ctx: ctx.spawn("child", "x") is None)
+            copy.run()
+            assert copy.failures()[0].reason.endswith("returned False")
 
 
 def test_a_file_that_is_no_database_is_refused(path: Path) -> None:

@@ -23,7 +23,7 @@ PER_PAGE = 10
 
 def die() -> None:
     """What a power cut or the OOM killer does."""
-    os.kill(os.getpid(), signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 def fetch(job: Any, ctx: Any, page: int) -> list[str]:

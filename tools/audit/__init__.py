@@ -1,0 +1,1 @@
+"""The audit gate: everything the contract says, enumerated and compared (design 7)."""

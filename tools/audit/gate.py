@@ -1,0 +1,83 @@
+"""All checks of the audit, in order, with what they cost."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+
+from fsm import Tables
+
+from . import closing, domains, items, machine, verdicts
+from .findings import Check, Violation
+
+CHECKS: Final[tuple[Callable[[Tables], Check], ...]] = (
+    verdicts.check_verdicts,
+    verdicts.check_one_by_one,
+    verdicts.check_moves,
+    closing.check_closures,
+    closing.check_variants,
+    domains.check_classes,
+    domains.check_domains,
+    domains.check_ids,
+    domains.check_without_closure,
+    domains.check_keep,
+    domains.check_failures,
+    items.check_items,
+    machine.check_edges,
+    machine.check_moves_of_edges,
+    machine.check_recovery,
+    machine.check_ledger,
+    machine.check_run_statuses,
+    machine.check_rulings,
+)
+MOST_SECONDS: Final = 5.0
+MOST_MEGABYTES: Final = 300.0
+
+
+@attrs.frozen
+class Enumeration:
+    """What all checks said. `seconds` is real time of this process, `peak_mb` its largest resident size."""
+
+    checks: tuple[Check, ...]
+    seconds: float
+    peak_mb: float | None
+
+    @property
+    def violations(self) -> tuple[Violation, ...]:
+        """All faults, in the order of the checks."""
+        return tuple(violation for check in self.checks for violation in check.violations)
+
+    def named(self, name: str) -> Check:
+        """One check. Raises KeyError."""
+        found = {check.name: check for check in self.checks}
+        return found[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "seconds": round(self.seconds, 2),
+            "peak_mb": self.peak_mb,
+            "checks": [check.to_dict() for check in self.checks],
+        }
+
+
+def enumerate_all(tables: Tables | None = None) -> Enumeration:
+    """Run every check over `tables` (default: the generated ones)."""
+    begun = time.perf_counter()
+    tables = tables or Tables.default()
+    checks = tuple(check(tables) for check in CHECKS)
+    return Enumeration(checks, time.perf_counter() - begun, peak_mb())
+
+
+def peak_mb() -> float | None:
+    """Largest resident size of this process in MB; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (1024 * 1024 if sys.platform == "darwin" else 1024), 1)

@@ -1,0 +1,130 @@
+"""Verdicts: what holds after every run whatever its fault, and what a scenario's row says.
+
+Rules of this file: pure; a problem is one sentence for people; an empty list is a pass.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from tools.faults.books import Books
+from tools.faults.expect import Expected, RunExpected
+from tools.faults.play import Played, RunSeen
+
+DELIVERED = ("SUCCESS", "DUPLICATE")
+PLAIN_NOTES = ("NONE", "ZERO_QUOTA_REUSE")
+
+
+def item_words(item: dict[str, Any]) -> str:
+    """An item as the table shows it: `STATE STATUS NOTE QUOTA`."""
+    return " ".join(str(item[key]) for key in ("state", "status", "error_or_note", "quota_state"))
+
+
+def odd_items(document: dict[str, Any]) -> list[str]:
+    """Items that did not simply succeed."""
+    return sorted(
+        item_words(item)
+        for item in document["items"]
+        if item["status"] != "SUCCESS" or item["error_or_note"] not in PLAIN_NOTES
+    )
+
+
+def delivered(document: dict[str, Any]) -> int:
+    """How many items have their PDF in the package."""
+    return sum(item["status"] in DELIVERED for item in document["items"])
+
+
+def always(seen: RunSeen, which: str) -> list[str]:
+    """What holds after every run."""
+    problems: list[str] = []
+    if seen.hung:
+        problems.append("did not end by itself")
+    if "Traceback" in seen.stderr:
+        problems.append("a traceback on stderr")
+    document = seen.document
+    if document is None:
+        problems.append("stdout is not one JSON document")
+    else:
+        if document["exit_code"] != seen.exit_code:
+            problems.append(f"exit {seen.exit_code}, the document says {document['exit_code']}")
+        timing = document["timing"]
+        if timing is not None and timing["phone_time_s"] > timing["deadline_s"]:
+            problems.append(f"{timing['phone_time_s']:.0f} s of phone time, past its window")
+    return [f"{which}: {problem}" for problem in [*problems, *_books(seen.books)]]
+
+
+def _books(books: Books) -> list[str]:
+    """No double spend, no bad PDF, nothing executed."""
+    quota, served = books.quota(), sum(books.served.values())
+    doubtful = quota["UNCERTAIN"] + sum(
+        family.terminal is None and family.item_id in books.intents for family in books.families
+    )
+    problems = []
+    if not quota["CONFIRMED"] <= served <= quota["CONFIRMED"] + doubtful:
+        problems.append(f"served {served}, CONFIRMED {quota['CONFIRMED']}, in doubt {doubtful}")
+    families = Counter(family.report_id for family in books.families if family.terminal != "RELEASED")
+    twice = [report for report, count in books.served.items() if count > max(1, families[report])]
+    if twice:
+        problems.append(f"served twice: {', '.join(twice)}")
+    if books.substitutions:
+        problems.append(f"{books.substitutions} shell substitutions ran on the phone")
+    return [*problems, *books.wrong_finals]
+
+
+def judge(played: Played, expected: Expected | None) -> list[str]:
+    """Every problem of a played scenario."""
+    problems = [*always(played.first, "run 1"), *always(played.after, "run 2")]
+    if expected is None:
+        return [*problems, "no row in expected.toml"]
+    problems += _against(played.first, expected.first, "run 1")
+    problems += _against(played.after, expected.after, "run 2")
+    return [*problems, *_first_books(played.first, expected)]
+
+
+def _against(seen: RunSeen, expected: RunExpected, which: str) -> list[str]:
+    document = seen.document
+    if document is None:
+        return []
+    reason = document["stop_reason"]
+    pairs: list[tuple[str, Any, Any]] = [
+        ("status", document["status"], expected.status),
+        ("exit", seen.exit_code, expected.exit),
+        ("stop", "" if reason is None else reason["code"], expected.stop),
+        ("recovered", sorted(map(item_words, document["recovered"])), sorted(expected.recovered)),
+    ]
+    if expected.delivered is not None:
+        pairs.append(("delivered", delivered(document), expected.delivered))
+    if expected.odd is not None:
+        pairs.append(("other items", odd_items(document), sorted(expected.odd)))
+    return [f"{which}: {name} {found}, expected {wanted}" for name, found, wanted in pairs if found != wanted]
+
+
+def _first_books(seen: RunSeen, expected: Expected) -> list[str]:
+    """Quota, evidence and words of the run with the fault."""
+    problems, books = [], seen.books
+    served = sum(books.served.values())
+    if expected.served is not None and served != expected.served:
+        problems.append(f"run 1: served {served}, expected {expected.served}")
+    if expected.quota is not None and dict(books.quota()) != dict(expected.quota):
+        problems.append(f"run 1: ledger {dict(books.quota())}, expected {dict(expected.quota)}")
+    if expected.hold != (books.hold is not None):
+        problems.append(f"run 1: hold {books.hold!r}")
+    document = seen.document or {}
+    if expected.unexplained is not None:
+        unexplained = (document.get("quota") or {}).get("unexplained")
+        if unexplained != expected.unexplained:
+            problems.append(f"run 1: unexplained {unexplained}, expected {expected.unexplained}")
+    return [*problems, *_screens(books, document, expected)]
+
+
+def _screens(books: Books, document: dict[str, Any], expected: Expected) -> list[str]:
+    problems = []
+    whole = [one for one in books.evidence if {"screen.xml", "diagnosis.txt"} <= set(one.files)]
+    if expected.evidence and not whole:
+        problems.append("run 1: no saved screen")
+    if expected.evidence and not any("screen.png" in one.files or "no picture" in one.diagnosis for one in whole):
+        problems.append("run 1: no screenshot, and no word why")
+    said = "\n".join([*(one.diagnosis for one in books.evidence), str(document.get("stop_reason"))])
+    problems += [f"run 1: nothing says {word!r}" for word in expected.mentions if word not in said]
+    return problems
