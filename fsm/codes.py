@@ -20,8 +20,8 @@ def allowed_codes(
     """FAIL and STOP codes an item in `state` with `presence` may stop with.
 
     At P02-V the quota state narrows the set; without one it is the union. Raises ContractError for unknown
-    names, P10, a malformed presence, a presence that is no defined cell of the state in either lane and a
-    quota state that cannot be there; StateUncertain for a presence with a U that no sub-state provides for.
+    names, P10, a malformed presence, a presence that is no defined cell of the state in either lane and, at
+    P02-V, a quota state that cannot be there; elsewhere the quota state changes nothing. Raises StateUncertain for a presence with a U that no sub-state provides for.
     """
     tables = tables or Tables.default()
     check_name("state", state, tables.state_set)
@@ -34,11 +34,12 @@ def allowed_codes(
         doubtful = [lane for lane, found in verdicts.items() if found is Verdict.UNCERTAIN]
         require_defined((doubtful or list(verdicts))[0], state, presence, tables)
     node = tables.node_of(state, presence)
-    if quota_state is None:
+    narrowed = tables.node_quota_codes.get(node)
+    if quota_state is None or narrowed is None:
         return frozenset(tables.node_codes[node])
-    if not any(quota_state in tables.node_quota[lane].get(node, ()) for lane in lanes):
+    if quota_state not in narrowed:
         raise ContractError(f"{node} cannot carry the quota state {quota_state}")
-    return frozenset(tables.node_quota_codes.get(node, {}).get(quota_state, tables.node_codes[node]))
+    return frozenset(narrowed[quota_state])
 
 
 def failure_code(failure: str, node: str, tables: Tables | None = None) -> str:

@@ -80,9 +80,12 @@ class Answers:
 class SpokenCommand(click.Command):
     """A command whose help is in one language, with examples and exit codes at its end."""
 
-    def __init__(self, *, words: Words, section: str, exits: str = "command", **settings: Any) -> None:
-        help_text = words(f"{section}.help")
-        super().__init__(name=section, help=help_text, short_help=words(f"{section}.short"), **settings)
+    def __init__(
+        self, name: str | None = None, *, words: Words, section: str, exits: str = "command", **settings: Any
+    ) -> None:
+        """`section` names the texts; the command is called by its last part, whatever the function's name is."""
+        told = {"help": words(f"{section}.help"), "short_help": words(f"{section}.short")}
+        super().__init__(section.rsplit(".", 1)[-1], **{**settings, **told})
         self.words, self.section, self.exits = words, section, exits
         self.context_settings = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -100,7 +103,8 @@ class SpokenCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options, under a heading of the language."""
-        rows = [row for parameter in self.get_params(ctx) if (row := parameter.get_help_record(ctx))]
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
+        rows = [row for option in options if (row := option.get_help_record(ctx))]
         if rows:
             with formatter.section(self.words("common.options")):
                 formatter.write_dl(rows)
@@ -115,7 +119,12 @@ class SpokenCommand(click.Command):
 
 
 class SpokenGroup(SpokenCommand, click.Group):
-    """A group of commands with help in one language."""
+    """A group of commands with help in one language; `--lang` may stand before the command's name too."""
+
+    def __init__(self, name: str | None = None, *, words: Words, section: str, **settings: Any) -> None:
+        super().__init__(name, words=words, section=section, **settings)
+        lang = click.Option(["--lang"], type=click.Choice(LANGS), expose_value=False, help=words("common.lang"))
+        self.params.append(lang)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Options, then the commands."""

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from fsm import FinalFile, ItemPackageSnapshot, Tables
+from generated.ledger import EVENT_ARTIFACT
 from hibor.catalogue import CatalogueEntry
 from hibor.device.protocol import RemoteFile
 from hibor.durable import Sink
@@ -123,6 +124,7 @@ class Draft:
     sought: bool = False  # STATE P03 is journalled
     identity: CacheIdentity | None = None
     changes_seen: int = 0
+    exported: bool = False  # the app's export route was begun in this run; never twice
     sink: Sink | None = None
     report: PdfReport | None = None
     publish_intent: FinalFile | None = None
@@ -151,6 +153,11 @@ class Draft:
         """A write is neither known to be there nor known not to be: its objects are U from now on (ruling R2)."""
         self.unsure = True
         self.doubts.update(name for name, _letter in moves)
+
+    def took_artifact(self, event: Event) -> None:
+        """The artifact event of this item's family stands."""
+        self.artifact = event
+        self.artifact_kind = event.data.get("kind", EVENT_ARTIFACT[event.type][0])
 
     def stopped_with(self, code: str, detail: str) -> None:
         """Why the item stops. A verdict already journalled stays the reason."""

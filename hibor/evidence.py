@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from fsm import FinalFile
-from generated.ledger import EVENT_ARTIFACT
 from hibor.durable import FileFacts
 from hibor.package.delivery import delivery_belongs_to
 from hibor.package.layout import ItemFolder
@@ -73,16 +72,16 @@ def announced_final(draft: Draft) -> FinalFile | None:
 
 
 def _read_ledger(draft: Draft, services: Services) -> None:
-    if draft.job.lane != "NEW_TRIGGER" or services.ledger is None or draft.doubts & {"Q", "A"}:
+    """Take the item's family, if any. A PURE item has none; one that has is not what it says it is (V006 §2.2)."""
+    if services.ledger is None or draft.doubts & {"Q", "A"}:
         return
     for view in services.ledger.history(draft.job.entry.report_id):
         if view.reservation.item_id != draft.job.item_id:
             continue
-        draft.reservation, draft.quota_terminal, draft.artifact = view.reservation, view.quota, view.artifact
+        draft.reservation, draft.quota_terminal = view.reservation, view.quota
         draft.quota_state = view.quota_state
         if view.artifact is not None:
-            kinds = EVENT_ARTIFACT[view.artifact.type]
-            draft.artifact_kind = view.artifact.data.get("kind", kinds[0])
+            draft.took_artifact(view.artifact)
 
 
 def _staging(draft: Draft, folder: ItemFolder, services: Services) -> str:

@@ -155,6 +155,7 @@ def read_list(job: Any, ctx: Any) -> bool:
         on_missing=note_vanished if scan.oldest is None else None,
         confirm_missing=True,
         skip_func=skip_known,
+        stop_after=2,
         resume=True,
         scan_key=scan_key(job.payload["route"]),
     )

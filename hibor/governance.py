@@ -80,7 +80,9 @@ def _deadline_met(facts: RunFacts) -> bool:
 
 
 def _partial(facts: RunFacts) -> bool:
-    return bool(facts.undelivered) or len(facts.delivered) < facts.min_count
+    """A run that stopped for a reason of its own did not get to all it was asked for, whatever it delivered."""
+    stopped = facts.cause is not None
+    return stopped or bool(facts.undelivered) or len(facts.delivered) < facts.min_count
 
 
 _CONDITIONS: Final[Mapping[str, Callable[[RunFacts], bool]]] = {

@@ -30,6 +30,7 @@ from fsm import (
     failure_code,
     validate_snapshot,
 )
+from generated.ledger import EVENT_ARTIFACT
 from hibor.device.errors import DeviceError
 from hibor.draft import HOST_STATES_FROM, Draft, ItemJob
 from hibor.durable import DurableError, FileAlreadyThere
@@ -261,10 +262,15 @@ class ItemRun:
         self.draft.apply(event, data)
 
     def append_event(self, event_type: str, data: Mapping[str, Any], *, step: str) -> None:
-        """Append a quota or artifact event to this item's family."""
-        if self.draft.reservation is None:
+        """Append a quota or artifact event to this item's family, and know it from then on."""
+        draft = self.draft
+        if draft.reservation is None:
             raise EffectFailure("unexpected", f"{event_type} without a reservation")
-        self.services.require_ledger().append(event_type, self.draft.reservation, data, step=step)
+        event = self.services.require_ledger().append(event_type, draft.reservation, data, step=step)
+        if event_type in EVENT_ARTIFACT:
+            draft.took_artifact(event)
+        else:
+            draft.quota_terminal, draft.quota_state = event, event_type
 
     def closure_now(self) -> Closure:
         """The closure under way, else the one this item's success will be closed by."""
@@ -312,7 +318,7 @@ class ItemRun:
         try:
             evidence = self.probe()
             node = self.services.tables.node_of(self.machine.state, evidence.presence)
-            code = code or failure_code(failure, node, self.services.tables)
+            code = self._code(failure, node, code)
             if self._is_verdict(node, code) and not evidence.uncertain:
                 self.draft.rejected_with(code, detail)
                 self.perform("refused")
@@ -322,6 +328,13 @@ class ItemRun:
             self._broken(error)
         except Exception as error:
             self._give_up(*self._as_failure(error))
+
+    def _code(self, failure: str, node: str, code: str | None) -> str:
+        """The code a failure has at a node; inside C02's window only the writing can fail (rulings R5, R24)."""
+        tables = self.services.tables
+        if self.draft.closing is not None and self.draft.artifact_kind == "DUPLICATE":
+            return tables.failure_codes["unexpected"][node]
+        return code or failure_code(failure, node, tables)
 
     def _is_verdict(self, node: str, code: str) -> bool:
         """True when `code` is a definite verdict on the file that has to be appended first (ruling R11)."""
@@ -354,7 +367,7 @@ class ItemRun:
         try:
             evidence = self.probe()
             node = self.services.tables.node_of(self.machine.state, evidence.presence)
-            code = code or failure_code(failure, node, self.services.tables)
+            code = self._code(failure, node, code)
             self._finish(evidence, ItemOutcome(code), detail, closed=False)
         except FsmError as error:
             self._broken(error)

@@ -18,11 +18,11 @@ from generated.governance import GUARD_RAILS
 from generated.ledger import AUTOMATON
 from generated.steps import STEPS
 from hibor.clock import Clock, SystemClock
-from hibor.device.adb import AdbDevice
 from hibor.device.errors import DeviceError
 from hibor.device.navigate import App
 from hibor.device.profile import Profile, ProfileError, find_shipped, load_profile, shipped_profiles
-from hibor.device.protocol import PackageInfo
+from hibor.device.patient import PatientDevice
+from hibor.device.protocol import Device, PackageInfo
 from hibor.durable import Durable, DurableError
 from hibor.durable_fs import OsFileSystem
 from hibor.locks import Locks, LockTimeout, LockUnusable, Takeover, lock_self_test
@@ -165,8 +165,8 @@ def _head_in(path: Path) -> list[Head]:
 def open_phone(station: Station, task: Task, services: Services) -> PhoneFacts:
     """Reach the phone and the app, fill in the services' phone part. Raises RunStop; opens nothing in the app yet."""
     try:
-        device = station.open_device()
-        profile, package = _profile_and_app(station, task, device)
+        device = PatientDevice(station.open_device(), services.clock)
+        profile, package = _profile_and_app(task, device)
         facts = _facts(device, profile, package)
         services.device, services.profile = device, profile
         services.calendar = QuotaCalendar(profile.quota.zone)
@@ -210,10 +210,9 @@ def require_input(services: Services) -> None:
         )
 
 
-def _profile_and_app(station: Station, task: Task, device: AdbDevice) -> tuple[Profile, PackageInfo]:
-    named = task.profile or station.profile_hint
-    if named:
-        profile = load_profile(_profile_path(task, named))
+def _profile_and_app(task: Task, device: Device) -> tuple[Profile, PackageInfo]:
+    if task.profile:
+        profile = load_profile(_profile_path(task, task.profile))
         return profile, device.package(profile.app.package)
     missing: DeviceError | None = None
     for profile in shipped():
@@ -238,7 +237,7 @@ def _profile_path(task: Task, named: str) -> str | Path:
     return beside if beside.is_file() else named
 
 
-def _facts(device: AdbDevice, profile: Profile, package: PackageInfo) -> PhoneFacts:
+def _facts(device: Device, profile: Profile, package: PackageInfo) -> PhoneFacts:
     values = device.properties("ro.product.model")
     battery = device.battery()
     return PhoneFacts(

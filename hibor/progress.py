@@ -43,6 +43,13 @@ class Progress:
         """One line that is shown also in a quiet run."""
         self._write(self._texts[key].format(**facts))
 
+    def warn_from_signal(self, key: str) -> None:
+        """One line from a signal handler: past lock and buffer, which the interrupted code may hold."""
+        stream = self._stream or sys.stderr
+        raw = getattr(getattr(stream, "buffer", None), "raw", None)
+        if raw is not None:
+            raw.write(f"{self._texts[key]}\n".encode(stream.encoding or "utf-8", "replace"))
+
     def _write(self, text: str) -> None:
         stream = self._stream or sys.stderr
         left = "" if self.deadline is None else f"[{self.deadline.remaining_s():4.0f} s] "

@@ -6,7 +6,9 @@ Heavy imports happen only once there is something to do.
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,15 +65,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from hibor.console import use_utf8
 
     use_utf8()
+    _end_signals_as_ctrl_c()
     try:
         command.main(args=list(sys.argv[1:] if arguments is None else arguments), standalone_mode=False)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     except click.exceptions.Abort:
-        return _refused("interrupted on the command line")
+        from hibor.session import end_interrupted
+
+        return end_interrupted()
     except click.ClickException as error:
         return _refused(error.format_message())
     return 0
+
+
+def _end_signals_as_ctrl_c() -> None:
+    """Until the session takes over, SIGTERM and a closed console end the command as Ctrl-C does (R26)."""
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP", "SIGBREAK"):
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), signal.default_int_handler)
 
 
 def _refused(message: str) -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -251,7 +252,7 @@ def _stages(timing: Mapping[str, Any], started: datetime | None) -> tuple[StageV
     shift_s = (began - started).total_seconds() if began is not None and started is not None else 0.0
     views: list[StageView] = []
     stages = [stage for stage in timing.get("stages", ()) if isinstance(stage, dict)]
-    for stage, following in zip(stages, [*stages[1:], None], strict=True):
+    for stage, following in zip_longest(stages, stages[1:]):
         try:
             from_s = float(stage["entered_s"])
             end = stage["left_s"] if stage["left_s"] is not None else (following or {}).get("entered_s", from_s)

@@ -29,6 +29,7 @@ from hibor.services import Services
 
 _TABLES = Tables.default()
 REJECTED_CODE = _TABLES.failure_codes["foreign_final"][_TABLES.states[0]]
+OFFLINE_CODE = _TABLES.failure_codes["device_offline"][_TABLES.states[0]]
 
 
 @attrs.frozen
@@ -66,6 +67,7 @@ class Schedule:
     deadline_ended: bool = False
     _index: int = 0
     _opened: set[str] = attrs.field(factory=set)
+    _tried: set[tuple[str, str]] = attrs.field(factory=set)
 
     def run(self, selected: Iterable[Choice], spare: Iterable[Choice]) -> None:
         """Work until nothing selected is left or nothing more may be opened."""
@@ -134,13 +136,22 @@ class Schedule:
             done = self._take(one)
             self._note_new(done.result)
             if done.result.code == REJECTED_CODE and done.result.closed and self.new_refused is None:
-                self.replaced.add(done.result.item["item_id"])
-                following = self._next_spare(spares)
-                if following is not None:
-                    queue.append(following)
-            elif done.result.detail is not None and self._now_cached(done):
-                queue.appendleft(self._cached_choice(done))
+                self._replace(done, queue, spares)
+            elif self._now_cached(done):
+                cached = self._cached_choice(done.choice)
+                if cached is None:
+                    self._replace(done, queue, spares)
+                else:
+                    self.replaced.add(done.result.item["item_id"])
+                    queue.appendleft(cached)
         pending.clear()
+
+    def _replace(self, done: Finished, queue: deque[Choice], spares: deque[Choice]) -> None:
+        """A report that cannot be had stays listed; the next newest takes its place."""
+        self.replaced.add(done.result.item["item_id"])
+        following = self._next_spare(spares)
+        if following is not None:
+            queue.append(following)
 
     @staticmethod
     def _next_spare(spares: deque[Choice]) -> Choice | None:
@@ -154,11 +165,16 @@ class Schedule:
         """The app said that it holds the file already: it is had from the cache instead (design 5)."""
         return done.choice.source == "NEW_TRIGGER" and done.result.already_downloaded
 
-    def _cached_choice(self, done: Finished) -> Choice:
+    def _cached_choice(self, choice: Choice) -> Choice | None:
+        """The same report from the phone's cache; None when no file fits or that was tried before in this run."""
         cache = self.services.require_cache()
-        cached = cache.file_of(done.choice.entry, cache.listing())
-        self.replaced.add(done.result.item["item_id"])
-        return attrs.evolve(done.choice, cached=cached)
+        try:
+            cached = cache.file_of(choice.entry, cache.listing())
+        except DeviceError as error:
+            self.services.log.info("the cache could not be listed: %s", error.detail)
+            return None
+        found = attrs.evolve(choice, cached=cached)
+        return None if cached is None or (choice.entry.report_id, found.source) in self._tried else found
 
     def _note_new(self, result: ItemResult) -> None:
         if result.item["item_id"] in self._opened:
@@ -168,7 +184,7 @@ class Schedule:
         if result.item["status"] == "SUCCESS":
             self.canary.delivered()
         self.breaker.note(code)
-        if code == QUOTA_CODE:
+        if code in (QUOTA_CODE, OFFLINE_CODE):
             self.breaker.trip(code)
         if self.breaker.open and not self.services.deadline.soft_passed:
             self.progress.warn("breaker", code=self.breaker.reason)
@@ -178,6 +194,7 @@ class Schedule:
     def _open(self, choice: Choice, host: ThreadPoolExecutor, queue: Sequence[Choice] = ()) -> _Pending:
         """Do the item's phone part here and hand the rest to the host lane; `queue` is what comes after it."""
         self._index += 1
+        self._tried.add((choice.entry.report_id, choice.source))
         job = self._job(choice, self._index)
         item = ItemRun(job, self.services)
         self.progress.say("item_begins", index=job.index, source=job.source, title=job.entry.title)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -24,6 +23,7 @@ from hibor.deadline import Deadline
 from hibor.device.errors import DeviceError
 from hibor.durable import DurableError
 from hibor.governance import RunFacts
+from hibor.interrupts import Interrupts
 from hibor.package.delivery import run_delivery
 from hibor.package.layout import new_run_id
 from hibor.package.run_terminal import RunDocument, StopReason
@@ -45,12 +45,25 @@ _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
 def run_session(options: Mapping[str, Any]) -> int:
     """Run the main job with the command's options; prints the document and returns the exit code."""
-    try:
-        task, simulated = resolve_task(options)
-    except (TaskError, ValueError) as error:
-        return refuse(str(error), lang=options.get("lang"))
-    progress = Progress(task.lang, quiet=bool(options["quiet"]))
-    log_to_stderr(bool(options["verbose"]))
+    interrupts = Interrupts()
+    with interrupts.installed():
+        try:
+            task, simulated = resolve_task(options)
+        except (TaskError, ValueError) as error:
+            interrupts.tell()
+            return refuse(str(error), lang=options.get("lang"))
+        progress = Progress(task.lang, quiet=bool(options["quiet"]))
+        log_to_stderr(bool(options["verbose"]))
+        try:
+            return _with_station(options, task, simulated, progress, interrupts)
+        except KeyboardInterrupt:
+            interrupts.tell()
+            return _emit(_stopped_document(_interrupted(), task), progress, task)
+
+
+def _with_station(
+    options: Mapping[str, Any], task: Task, simulated: bool, progress: Progress, interrupts: Interrupts
+) -> int:
     with ExitStack() as stack:
         try:
             station = stack.enter_context(open_station(options, task, simulated))
@@ -61,10 +74,16 @@ def run_session(options: Mapping[str, Any]) -> int:
             return _emit(_stopped_document(RunStop("server_unreachable", str(error)), task), progress, task)
         if simulated:
             progress.say("simulated")
-        return _collect(options, task, station, progress)
+        return _collect(options, task, station, progress, interrupts)
 
 
-def _collect(options: Mapping[str, Any], task: Task, station: Station, progress: Progress) -> int:
+def _interrupted() -> RunStop:
+    return RunStop("INTERRUPTED", "ended by a signal before the run was through")
+
+
+def _collect(
+    options: Mapping[str, Any], task: Task, station: Station, progress: Progress, interrupts: Interrupts
+) -> int:
     deadline = Deadline(station.clock, task.deadline_s, GUARD_RAILS["closing_reserve_s"])
     progress.deadline = deadline
     orders = Orders(
@@ -74,17 +93,20 @@ def _collect(options: Mapping[str, Any], task: Task, station: Station, progress:
         plan=Path(options["plan"]) if options["plan"] else None,
     )
     collector = Collector(task, station, progress, deadline, orders)
-    with _interrupts(deadline, progress):
-        try:
-            if not station.simulated:
-                require_consent(station, task, progress, assume_yes=bool(options["yes"]))
-            collector.run()
-        except RunStop as stop:
-            collector.stop = stop
-        except Exception as error:
-            logging.getLogger("hibor").error("the run failed", exc_info=error)
-            collector.stop = RunStop("unexpected", f"{type(error).__name__}: {error}")
-        return _emit(_document(collector, station), progress, task, collector)
+    interrupts.guard(deadline, progress)
+    try:
+        if not station.simulated:
+            require_consent(station, task, progress, assume_yes=bool(options["yes"]))
+        collector.run()
+    except RunStop as stop:
+        collector.stop = stop
+    except KeyboardInterrupt:
+        collector.stop = _interrupted()
+    except Exception as error:
+        logging.getLogger("hibor").error("the run failed", exc_info=error)
+        collector.stop = RunStop("unexpected", f"{type(error).__name__}: {error}")
+    interrupts.tell()
+    return _emit(_document(collector, station), progress, task, collector)
 
 
 def resolve_task(options: Mapping[str, Any]) -> tuple[Task, bool]:
@@ -93,6 +115,8 @@ def resolve_task(options: Mapping[str, Any]) -> tuple[Task, bool]:
     simulated = bool(options["scenario"]) or not named
     if options["time_scale"] is not None and not (simulated and 0 < options["time_scale"] <= 1000):
         raise ValueError("--time-scale: more than 0, at most 1000, and only with the simulated phone")
+    if options["wait"] is not None:
+        parse_duration_s(options["wait"])
     if simulated and (options["device"] or options["adb_server"]):
         raise ValueError("--scenario starts a simulated phone; --device and --adb-server name a real one")
     if options["task"]:
@@ -129,13 +153,8 @@ def open_station(options: Mapping[str, Any], task: Task, simulated: bool) -> Ite
         except OSError as error:
             raise RunStop("task_invalid", f"the library cannot be used: {error.strerror}") from error
         scenario = options["scenario"] or DEFAULT_SCENARIO
-        from hibor.sim.process import PhoneStartError
-
-        try:
-            with simulated_station(state, scenario, options["time_scale"] or DEFAULT_TIME_SCALE) as station:
-                yield station
-        except PhoneStartError as error:
-            raise RunStop("task_invalid", f"the simulated phone did not start: {error}") from error
+        with simulated_station(state, scenario, options["time_scale"] or DEFAULT_TIME_SCALE) as station:
+            yield station
         return
     try:
         with real_station(options["adb_server"], task.device) as station:
@@ -146,25 +165,6 @@ def open_station(options: Mapping[str, Any], task: Task, simulated: bool) -> Ite
         raise RunStop(error.failure, error.detail) from error
     except ValueError as error:
         raise RunStop("task_invalid", f"--adb-server: {error}") from error
-
-
-@contextmanager
-def _interrupts(deadline: Deadline, progress: Progress) -> Iterator[None]:
-    """Ctrl-C, SIGTERM and a closed console move the deadline to now (ruling R26)."""
-
-    def interrupt(_number: int, _frame: object) -> None:
-        if deadline.interrupted:
-            raise KeyboardInterrupt
-        deadline.interrupt()
-        progress.warn("interrupted")
-
-    names = [name for name in ("SIGINT", "SIGTERM", "SIGBREAK", "SIGHUP") if hasattr(signal, name)]
-    before = {name: signal.signal(getattr(signal, name), interrupt) for name in names}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)
 
 
 def parse_duration_s(text: str) -> float:
@@ -181,9 +181,18 @@ def refuse(message: str, lang: str | None = None) -> int:
     return _emit(_stopped_document(RunStop("task_invalid", message), None), progress, None)
 
 
+def end_interrupted() -> int:
+    """End with INTERRUPTED before there is a task; prints the document and returns its exit code."""
+    return _emit(_stopped_document(_interrupted(), None), Progress("en"), None)
+
+
 def _stopped_document(stop: RunStop, task: Task | None) -> dict[str, Any]:
     facts = RunFacts(
-        cause=stop.code, task_invalid=stop.task_invalid, busy=stop.busy, uncertain=stop.uncertain
+        cause=stop.code,
+        task_invalid=stop.task_invalid,
+        busy=stop.busy,
+        uncertain=stop.uncertain,
+        interrupted=stop.interrupted,
     )
     document = RunDocument(
         run_id=new_run_id(datetime.now(UTC)),

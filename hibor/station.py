@@ -16,6 +16,7 @@ import attrs
 from hibor.clock import Clock, SystemClock
 from hibor.device.adb import AdbDevice, AdbServer, choose_device, list_devices, server_version
 from hibor.device.errors import DeviceError
+from hibor.stops import RunStop
 
 DEFAULT_TIME_SCALE: Final = 8.0
 """Simulated seconds per real second of the embedded default."""
@@ -31,7 +32,6 @@ class Station:
     serial: str | None
     simulated: bool
     time_scale: float
-    profile_hint: str | None = None
 
     def open_device(self) -> AdbDevice:
         """The phone. Raises DeviceError (`device_offline`, `device_ambiguous`, `server_unreachable`, …)."""
@@ -75,12 +75,20 @@ def require_named(station: Station) -> None:
 
 @contextmanager
 def simulated_station(state_dir: Path, scenario: str | Path, time_scale: float) -> Iterator[Station]:
-    """The practice phone beside the library, behind our own adb server; both end with this block."""
-    from hibor.sim.process import start_phone
+    """The practice phone beside the library, behind our own adb server; both end with this block.
+
+    Raises RunStop.
+    """
+    from hibor.sim.process import PhoneStartError, start_phone
     from hibor.sim.server import PrivateAdbServer, ServerError
 
     with ExitStack() as stack:
-        phone = stack.enter_context(start_phone(state_dir, scenario, time_scale, embedded=True))
+        try:
+            phone = stack.enter_context(start_phone(state_dir, scenario, time_scale, embedded=True))
+        except PhoneStartError as error:
+            if error.busy:
+                raise RunStop("BUSY", "another run uses this library's practice phone") from error
+            raise RunStop("task_invalid", f"the simulated phone did not start: {error}") from error
         server = stack.enter_context(PrivateAdbServer())
         serial: str | None = None
         for port in (phone.port, *phone.more_ports):
@@ -94,5 +102,4 @@ def simulated_station(state_dir: Path, scenario: str | Path, time_scale: float) 
             serial,
             simulated=True,
             time_scale=time_scale,
-            profile_hint="hibor-sim-1",
         )

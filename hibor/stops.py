@@ -30,6 +30,11 @@ class RunStop(Exception):
         return self.failure == "BUSY"
 
     @property
+    def interrupted(self) -> bool:
+        """A signal ended the run (ruling R26)."""
+        return self.failure == "INTERRUPTED"
+
+    @property
     def uncertain(self) -> bool:
         """The ledger is in doubt."""
         return self.failure == "ledger_invalid"

@@ -95,7 +95,8 @@ def command(options: Sequence[str | Path]) -> list[str]:
 
 def environment() -> dict[str, str]:
     """The tests' environment without what would change the messages or the console."""
-    return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8"}
+    found = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(found), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def start(options: Sequence[str | Path], cwd: Path = ROOT) -> subprocess.Popen[bytes]:

@@ -222,7 +222,7 @@ def test_second_run_on_a_library_in_use_is_busy(main_job: MainJob, tmp_path: Pat
     """Two windows, the same command: the second one says BUSY and disturbs nothing."""
     library = tmp_path / "library"
     options = ("--library", library, "--scenario", main_job.scenario(SMALL_FEED), "--count", "1")
-    with main_job.started(*options) as process:
+    with main_job.started(*options, scale=4) as process:
         wait_until((library / "library.lock").exists, process)
         second = finish(start(("--library", library)), library)
     first = main_job.ended(process, options)

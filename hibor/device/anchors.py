@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from hibor.device.errors import DeviceError
 from hibor.device.profile_types import Anchor
@@ -89,10 +89,12 @@ def _likeness(anchor: Anchor, node: UiNode) -> float:
     return max(ratios, default=0.0)
 
 
-def nearest(tree: UiTree, anchor: Anchor, count: int = 3) -> str:
-    """The most similar nodes, for the diagnosis."""
-    ranked = sorted(((_likeness(anchor, n), -n.order) for n in tree.nodes[:2000]), reverse=True)
-    chosen = [tree.nodes[-order] for ratio, order in ranked[:count] if ratio >= 0.4]
+def nearest(tree: UiTree, anchor: Anchor, count: int = 3, *, candidates: Sequence[UiNode] | None = None) -> str:
+    """The most similar nodes, for the diagnosis; `candidates` are named whether or not they resemble it."""
+    pool = tree.nodes[:2000] if candidates is None else tuple(candidates)
+    least = 0.4 if candidates is None else 0.0
+    ranked = sorted(((_likeness(anchor, node), -node.order) for node in pool), reverse=True)
+    chosen = [tree.nodes[-order] for ratio, order in ranked[:count] if ratio >= least]
     if not chosen:
         return "nothing on the screen resembles it"
     return "nearest: " + "; ".join(_place(node) for node in chosen)

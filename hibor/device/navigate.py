@@ -386,10 +386,23 @@ class App:
             require_no_webview(self.last_tree)
         activity = self.device.focus().activity or ""
         if wanted and activity.endswith(wanted):
-            return DeviceError(
+            drift = self._drift()
+            return drift or DeviceError(
                 "dump_stale", "the detail page has the focus, but the dump shows the page before"
             )
         return DeviceError("cursor_lost", error.detail)
+
+    def _drift(self) -> DeviceError | None:
+        """The detail page's missing anchor, when the last dump is no list any more: the page came, but changed."""
+        tree = self.last_tree
+        if tree is None or is_list(tree, self.profile):
+            return None
+        try:
+            for anchor in self.profile.detail.anchors:
+                find_one(tree, anchor, "detail.anchors")
+        except DeviceError as error:
+            return error
+        return None
 
     def detail_screen(self) -> DetailScreen:
         """The detail page as it is now: the last dump while it is fresh and of that page, else a new one."""
@@ -446,7 +459,7 @@ class App:
             "the history",
         )
         self.looker.changed()
-        return read_history(tree, self.profile)
+        return read_history(tree, self.profile, self.looker.phone_now())
 
     def close_history(self) -> ListScreen:
         """Back to the list."""

@@ -89,6 +89,7 @@ class FieldRule:
     """Where a field stands inside a row or page.
 
     `id` or `class_name` choose the nodes, `nth` one of them (from 0; without both: of all nodes with a text).
+    Without all three `pattern` chooses: the first node whose text it is found in.
     `source`: text, desc, or label (text, else desc). `pattern`: regular expression; its group `value`, else
     the whole match, is the field; other named groups fill the fields of their names. `optional`: may be
     absent.
@@ -102,8 +103,8 @@ class FieldRule:
     optional: bool = False
 
     def __attrs_post_init__(self) -> None:
-        if self.id is None and self.class_name is None and self.nth is None:
-            raise ValueError("a field needs id, class_name or nth")
+        if self.id is None and self.class_name is None and self.nth is None and self.pattern is None:
+            raise ValueError("a field needs id, class_name, nth or pattern")
 
 
 @attrs.frozen
@@ -136,7 +137,8 @@ class FieldRules:
 class MergedRule:
     """Several fields in one node: the named groups of `pattern` are field names (券商-个股-代码-标题-YYMMDD).
 
-    `id`: the node inside the row; None: the row itself. `source` as in a field.
+    `id`: the node inside the row; None: the row itself (on a page: the first node that fits). `source` as in a
+    field.
     """
 
     pattern: str = attrs.field(validator=_regex)
@@ -151,10 +153,12 @@ class MergedRule:
 
 @attrs.frozen
 class RowRule:
-    """What a row is: nodes with resource id `id`, or, without one, every direct child of the container that
-    is at least `min_height_px` high and holds at least `min_texts` texts (repeated shape)."""
+    """What a row is: nodes with resource id `id`, or nodes `anchor` fits, or, without both, every direct child
+    of the container that is at least `min_height_px` high and holds at least `min_texts` texts (repeated
+    shape)."""
 
     id: str | None = None
+    anchor: Anchor | None = None
     min_texts: int = 2
     min_height_px: int = 24
 
@@ -240,17 +244,18 @@ class ListSection:
 
 @attrs.frozen
 class DetailSection:
-    """The detail page: `anchors` that must all be there, fields, `opening_is_free` (doctor may open one
-    unasked), `survives_leaving` (a download goes on after the page is left)."""
+    """The detail page: `anchors` that must all be there, fields (or one `merged` node), `opening_is_free`
+    (doctor may open one unasked), `survives_leaving` (a download goes on after the page is left)."""
 
     anchors: tuple[Anchor, ...]
-    fields: FieldRules
+    fields: FieldRules = FieldRules()
+    merged: MergedRule | None = None
     opening_is_free: bool = False
     survives_leaving: bool = False
 
     def __attrs_post_init__(self) -> None:
-        if self.fields.title is None:
-            raise ValueError("fields.title is needed")
+        if self.fields.title is None and self.merged is None:
+            raise ValueError("fields.title, or merged, is needed")
 
 
 @attrs.frozen
@@ -321,12 +326,13 @@ class AccessMarker:
 
 @attrs.frozen
 class HistorySection:
-    """The app's own download history: taps that lead there from the list, rows, fields, and how many times
-    the back key returns to the list (then `home` is tapped, if given)."""
+    """The app's own download history: taps that lead there from the list, rows, fields (or one `merged` node),
+    and how many times the back key returns to the list (then `home` is tapped, if given)."""
 
     taps: tuple[Anchor, ...]
     row: RowRule
-    fields: FieldRules
+    fields: FieldRules = FieldRules()
+    merged: MergedRule | None = None
     backs: int = 1
     home: Anchor | None = None
 

@@ -8,28 +8,37 @@ completed by guessing; identity never rests on a raw title, because the same tit
 
 from __future__ import annotations
 
-import hashlib
 import re
-import unicodedata
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
 import attrs
 
-from hibor.device.anchors import find_all, find_one, present, same_id
-from hibor.device.dates import parse_date
+from hibor.device.anchors import find_all, find_one, nearest, present, same_id
 from hibor.device.errors import DeviceError
+from hibor.device.fields import (
+    ReportFacts as ReportFacts,
+)
+from hibor.device.fields import (
+    derived_id as derived_id,
+)
+from hibor.device.fields import (
+    facts_of,
+    field_node,
+    merged_node,
+    read_fields,
+)
+from hibor.device.fields import (
+    normalise as normalise,
+)
 from hibor.device.profile_types import (
     AccessKind,
     Anchor,
     Dialog,
     FieldRule,
     FieldRules,
-    MergedRule,
     Profile,
     RowRule,
-    Source,
 )
 from hibor.device.uitree import Rect, UiNode, UiTree
 
@@ -37,28 +46,10 @@ RowKind = Literal["report", "pinned", "advert", "announcement"]
 ButtonState = Literal["idle", "busy", "done", "unknown"]
 
 _EDGE_PX = 2
+_ROW_TEXTS = 3
+"""Texts that make a block of the list a row; a footer and a notice have fewer."""
 _LOWER_FIELDS = ("date", "pages")
 """Fields that may be absent on a whole row, but on a clipped one may just be out of sight."""
-
-
-@attrs.frozen
-class ReportFacts:
-    """What a row or page says about a report; absent is None. `date` is ISO, absolute. `id_read` tells a
-    report id the app printed from one derived of institution, title and date."""
-
-    report_id: str | None
-    id_read: bool
-    title: str | None
-    institution: str | None
-    date: str | None
-    pages: int | None
-    stock_code: str | None
-    stock_name: str | None
-    industry: str | None
-    rating: str | None
-    report_type: str | None
-    analysts: tuple[str, ...] | None
-    summary: str | None
 
 
 @attrs.frozen
@@ -156,99 +147,9 @@ class HistoryRow:
     node: UiNode
 
 
-def normalise(text: str) -> str:
-    """Letters and digits only, NFKC, case folded: what of a text is stable between dumps (fault F35)."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return "".join(letter for letter in folded if unicodedata.category(letter)[0] in "LN")
-
-
-def derived_id(institution: str, title: str, date: str) -> str:
-    """32 hex digits of sha256 over normalised institution, title and date (design 5, "App profile")."""
-    words = "\n".join((normalise(institution), normalise(title), date))
-    return hashlib.sha256(words.encode("utf-8")).hexdigest()[:32]
-
-
-def _source_text(node: UiNode, source: Source) -> str:
-    text = node.text if source == "text" else node.desc if source == "desc" else node.label
-    return text.strip()
-
-
-def _field_node(tree: UiTree, scope: UiNode | None, rule: FieldRule) -> UiNode | None:
-    nodes = tree.nodes if scope is None else (scope, *tree.descendants(scope))
-    found = [
-        node
-        for node in nodes
-        if (rule.id is None or same_id(node, rule.id))
-        and (rule.class_name is None or node.class_name == rule.class_name)
-        and _source_text(node, rule.source)
-        and not tree.visible(node).empty
-    ]
-    if rule.nth is not None:
-        return found[rule.nth] if rule.nth < len(found) else None
-    return found[0] if found else None
-
-
-def read_fields(
-    tree: UiTree, scope: UiNode | None, rules: FieldRules, merged: MergedRule | None
-) -> dict[str, str]:
-    """Field name → text, for what is there; `scope` None means the whole screen."""
-    found: dict[str, str] = {}
-    if merged is not None:
-        node = (
-            scope
-            if merged.id is None
-            else _field_node(tree, scope, FieldRule(merged.id, source=merged.source))
-        )
-        match = re.search(merged.pattern, _source_text(node, merged.source)) if node else None
-        if match:
-            found.update({name: value.strip() for name, value in match.groupdict().items() if value})
-    for name, rule in rules.items():
-        node = _field_node(tree, scope, rule)
-        if node is None:
-            continue
-        text = _source_text(node, rule.source)
-        if rule.pattern is None:
-            found[name] = text
-            continue
-        match = re.search(rule.pattern, text)
-        if match:
-            groups = match.groupdict()
-            found[name] = (groups.pop("value", None) or match.group(0)).strip()
-            found.update({key: value.strip() for key, value in groups.items() if value})
-    return found
-
-
-def _facts(fields: Mapping[str, str], now: datetime) -> ReportFacts:
-    title, institution = fields.get("title"), fields.get("institution")
-    day = parse_date(fields["date"], now) if "date" in fields else None
-    date = day.isoformat() if day else None
-    code = fields.get("code")
-    report_id = code
-    if code is None and title and institution and date:
-        report_id = derived_id(institution, title, date)
-    pages = re.search(r"\d+", fields.get("pages", ""))
-    names = re.split(r"[、,，;；/\s]+", fields.get("analysts", ""))
-    analysts = tuple(name for name in names if name) or None
-    return ReportFacts(
-        report_id,
-        code is not None,
-        title,
-        institution,
-        date,
-        int(pages.group(0)) if pages else None,
-        fields.get("stock_code"),
-        fields.get("stock_name"),
-        fields.get("industry"),
-        fields.get("rating"),
-        fields.get("report_type"),
-        analysts,
-        fields.get("summary"),
-    )
-
-
 def _row_nodes(tree: UiTree, container: UiNode, rule: RowRule) -> tuple[UiNode, ...]:
-    if rule.id is not None:
-        anchor = Anchor(id=rule.id)
+    anchor = Anchor(id=rule.id) if rule.id is not None else rule.anchor
+    if anchor is not None:
         return tuple(n for n in find_all(tree, anchor, container) if n is not container)
     rows = []
     for child in tree.children(container):
@@ -299,6 +200,8 @@ def read_list(tree: UiTree, profile: Profile, now: datetime) -> ListScreen:
     _require_fields(rows, profile)
     if not rows:
         require_no_webview(tree, container)
+    if profile.list.row.id is not None and not any(row.kind in ("report", "pinned") for row in rows):
+        _require_no_strange_rows(tree, container, profile, rows)
     inner = set(d.order for r in rows for d in (r.node, *tree.descendants(r.node)))
     footer = [n for n in tree.descendants(container) if n.order not in inside | inner and n.label]
     loading = any(re.search(p, n.label) for n in footer for p in profile.list.not_end_texts)
@@ -315,7 +218,7 @@ def _read_row(tree: UiTree, node: UiNode, profile: Profile, now: datetime) -> Li
     fields: dict[str, str] = {}
     if kind in ("report", "pinned"):
         fields = read_fields(tree, node, profile.list.fields, profile.list.merged)
-    facts = _facts(fields, now)
+    facts = facts_of(fields, now)
     missing = any(name not in fields for name in _needed(profile)) or facts.report_id is None
     return ListRow(kind, facts, node, tree.visible(node), False, missing and kind in ("report", "pinned"))
 
@@ -352,6 +255,26 @@ def _require_fields(rows: tuple[ListRow, ...], profile: Profile) -> None:
         )
 
 
+def _require_no_strange_rows(
+    tree: UiTree, container: UiNode, profile: Profile, rows: tuple[ListRow, ...]
+) -> None:
+    """A list without one known row, but with blocks of text that look like rows, is not an empty list."""
+    known = {n.order for row in rows for n in (row.node, *tree.descendants(row.node))}
+    strange = [
+        child
+        for child in tree.children(container)
+        if child.order not in known
+        and sum(1 for n in (child, *tree.descendants(child)) if n.label.strip()) >= _ROW_TEXTS
+    ]
+    if len(strange) >= 2:
+        row = Anchor(id=profile.list.row.id)
+        raise DeviceError(
+            "anchor_drift",
+            f"list.row ({row.describe()}) is not on the screen, but {len(strange)} other rows are; "
+            f"{nearest(tree, row, candidates=strange)}",
+        )
+
+
 def require_no_webview(tree: UiTree, below: UiNode | None = None) -> None:
     """Raise `opaque_webview` for a web view whose content the dump does not show (fault F43)."""
     nodes = tree.nodes if below is None else (below, *tree.descendants(below))
@@ -378,7 +301,7 @@ def read_detail(tree: UiTree, profile: Profile, now: datetime) -> DetailScreen:
         require_no_webview(tree)
         for anchor in profile.detail.anchors:
             find_one(tree, anchor, "detail.anchors")
-    facts = _facts(read_fields(tree, None, profile.detail.fields, None), now)
+    facts = facts_of(read_fields(tree, None, profile.detail.fields, profile.detail.merged), now)
     state, node = read_button(tree, profile)
     return DetailScreen(facts, state, node, tree)
 
@@ -465,13 +388,19 @@ def _report_text(tree: UiTree, profile: Profile) -> set[int]:
     hidden: set[int] = set()
     for container in find_all(tree, profile.list.container):
         hidden.update(n.order for n in tree.descendants(container))
-    ids = [rule.id for _, rule in profile.detail.fields.items() if rule.id]
+    detail = profile.detail
+    ids = [rule.id for _, rule in detail.fields.items() if rule.id]
     hidden.update(n.order for n in tree.nodes if any(same_id(n, wanted) for wanted in ids))
+    if is_detail(tree, profile):
+        found = [field_node(tree, None, rule) for _, rule in detail.fields.items() if not rule.id]
+        found += [merged_node(tree, None, detail.merged)] if detail.merged else []
+        hidden.update(node.order for node in found if node is not None)
     return hidden
 
 
-def read_history(tree: UiTree, profile: Profile) -> tuple[HistoryRow, ...]:
-    """The rows of the download history on this screen."""
+def read_history(tree: UiTree, profile: Profile, now: datetime | None = None) -> tuple[HistoryRow, ...]:
+    """The rows of the download history on this screen. With `now` (the phone's clock) an id that the app does
+    not print is derived, as it is for a list row."""
     history = profile.quota.history
     if history is None:
         return ()
@@ -479,6 +408,7 @@ def read_history(tree: UiTree, profile: Profile) -> tuple[HistoryRow, ...]:
     roots = tuple(tree.roots())
     for root in roots:
         for node in _row_nodes(tree, root, history.row):
-            fields = read_fields(tree, node, history.fields, None)
-            rows.append(HistoryRow(fields.get("code"), fields.get("title", ""), fields.get("time", ""), node))
+            fields = read_fields(tree, node, history.fields, history.merged)
+            report_id = fields.get("code") if now is None else facts_of(fields, now).report_id
+            rows.append(HistoryRow(report_id, fields.get("title", ""), fields.get("time", ""), node))
     return tuple(rows)

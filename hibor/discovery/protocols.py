@@ -24,7 +24,9 @@ import attrs
 class DiscoveryJob(Protocol):
     """The scan's task: only its payload is read."""
 
-    payload: dict[str, Any]
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The job's input; may name `scan_mode` and `max_pages` for this scan."""
 
 
 class DiscoveryContext(Protocol):

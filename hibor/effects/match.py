@@ -7,6 +7,7 @@ that its own name may identify it, so that the checks of P05 can say what is wro
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -14,15 +15,29 @@ import attrs
 from hibor.device.errors import DeviceError
 from hibor.device.protocol import RemoteFile
 from hibor.draft import CacheIdentity
+from hibor.effects import export
 from hibor.failures import EffectFailure
-from hibor.package.match import Ambiguous, Candidate, Match, Wanted, judge, judge_by_name, same_state, settled
+from hibor.package.match import (
+    Ambiguous,
+    Candidate,
+    Match,
+    NoMatch,
+    Wanted,
+    judge,
+    judge_by_name,
+    same_state,
+    settled,
+)
 from hibor.pdf import PdfReport, check_pdf
 
 if TYPE_CHECKING:
     from hibor.item import ItemRun
 
 UNWHOLE_PATIENCE_S: Final = 20.0
-"""How long a file that stands still may be no whole PDF before its name alone identifies it, in seconds."""
+"""How long a file may stand still and be no whole PDF before it is taken for the app's answer, in seconds: an app may
+pause in the middle of a download under the final name (fault F27)."""
+PASSING: Final = frozenset({"link_lost", "command_timeout", "device_offline", "server_unreachable"})
+"""Failures of the link that may pass by themselves."""
 LATER_LOOK_S: Final = 30.0
 """How long an uncertain trigger's one later look lasts, in seconds."""
 
@@ -51,63 +66,104 @@ def wanted_of(item: ItemRun) -> Wanted:
 def match(item: ItemRun) -> str:
     """Poll the cache until this report's file stands still and is recognised; then `matched`."""
     services, draft = item.services, item.draft
-    item.use_the_wait()
+    if not export.needed(item):  # an export begins on this report's page, which is therefore not left
+        item.use_the_wait()
     if draft.changes_seen > 1:
         raise EffectFailure("remote_changed", "the file changed twice while it was pulled")
     known = draft.identity
     if known is not None and known.same_file(services.require_device().stat(known.path)):
         return "matched"
     limit_s = services.require_profile().cache.timeout_s
-    draft.identity = search(item, limit_s)
+    if export.needed(item):
+        draft.identity = find_now(item) if item.recovering else None  # an earlier run may have exported it already
+        if draft.identity is not None:
+            return "matched"
+        export.export(item)
+    draft.identity = search(item, limit_s if not export.needed(item) else 0.0)
     if draft.identity is None:
         raise EffectFailure("no_new_file", f"no file for this report appeared within {limit_s:.0f} s")
     return "matched"
 
 
-def find_now(item: ItemRun, *, patient: bool = False) -> CacheIdentity | None:
-    """One look at the cache: long enough for a file to prove that it stands still, or `patient` a little longer."""
-    settle_s = item.services.require_profile().cache.settle_s
-    return search(item, LATER_LOOK_S if patient else settle_s * 3)
+def find_now(item: ItemRun, *, patient: bool = False, under_way: bool = False) -> CacheIdentity | None:
+    """One look at the cache: long enough for a file to prove that it stands still, or `patient` a little longer, and
+    as long as for a confirmed download where one is plainly `under_way`."""
+    cache = item.services.require_profile().cache
+    if under_way:
+        return search(item, cache.timeout_s)
+    return search(item, LATER_LOOK_S if patient else cache.settle_s * 3)
 
 
 def search(item: ItemRun, limit_s: float) -> CacheIdentity | None:
-    """The report's file among those new since the baseline, None when `limit_s` passed without one."""
+    """The report's file among those new since the baseline, None when `limit_s` passed without one.
+
+    Looking costs nothing, so a link that drops is waited for as long as the file itself would be.
+    """
     services, profile = item.services, item.services.require_profile()
     clock, seen = services.clock, Search()
-    begun_s = clock.monotonic_s()
+    end_s = clock.monotonic_s() + limit_s
     while True:
-        found = _look_once(item, seen, clock.monotonic_s() - begun_s)
+        try:
+            found = look_once(item, seen)
+        except DeviceError as error:
+            if error.failure not in PASSING or clock.monotonic_s() >= end_s:
+                raise
+            services.log.info("item %s: the cache could not be looked at: %s", item.job.item_id, error.detail)
+            found = None
         if found is not None:
             return found
-        if clock.monotonic_s() - begun_s >= limit_s:
+        if clock.monotonic_s() >= end_s:
             return None
         services.deadline.require_phone_time()
         clock.sleep(min(profile.pace.poll_s, profile.cache.settle_s / 2))
 
 
-def _look_once(item: ItemRun, seen: Search, waited_s: float) -> CacheIdentity | None:
-    services, profile = item.services, item.services.require_profile()
+def look_once(item: ItemRun, seen: Search) -> CacheIdentity | None:
+    """One look at the cache; `seen` holds what earlier looks saw."""
+    services, settle_s = item.services, item.services.require_profile().cache.settle_s
     now_s = services.clock.monotonic_s()
     new = {file.path: file for file in services.require_cache().new_since(item.draft.baseline)}
     for path in {*new, *seen.looks}:
         seen.looks.setdefault(path, []).append((now_s, new.get(path)))
-    still = [file for path, file in sorted(new.items()) if settled(seen.looks[path], profile.cache.settle_s)]
+    still = [file for path, file in sorted(new.items()) if settled(seen.looks[path], settle_s)]
     for file in still:
-        known = seen.pulled.get(file.path)
-        if known is None or not same_state(known[0], file):
-            taken = _take(item, file, len(seen.pulled) + 1)
-            if taken is not None:
-                seen.pulled[file.path] = (file, *taken)
-    pulled = [seen.pulled[file.path] for file in still if file.path in seen.pulled]
-    verdict = judge(wanted_of(item), [candidate for _file, candidate, report in pulled if report.page_count])
-    if not isinstance(verdict, (Match, Ambiguous)) and waited_s >= UNWHOLE_PATIENCE_S:
-        verdict = judge_by_name(wanted_of(item), [candidate for _file, candidate, _report in pulled])
+        _look_into(item, seen, file)
+    whole = [seen.pulled[file.path] for file in still if file.path in seen.pulled]
+    verdict = judge(wanted_of(item), [candidate for _file, candidate, report in whole if report.ok])
+    if not isinstance(verdict, (Match, Ambiguous)):
+        verdict = _judge_unwhole(item, seen, new)
     if isinstance(verdict, Ambiguous):
         raise EffectFailure("cache_ambiguous", f"{len(verdict.paths)} different files fit this report")
     if not isinstance(verdict, Match):
         return None
     file, candidate, _report = seen.pulled[verdict.path]
     return identity_of(file, candidate.sha256, verdict.basis)
+
+
+def _judge_unwhole(item: ItemRun, seen: Search, new: Mapping[str, RemoteFile]) -> Match | NoMatch | Ambiguous:
+    """The files that stood still for long without becoming whole PDFs: by what can be read, else by their names."""
+    stuck = [
+        file
+        for path, file in sorted(new.items())
+        if settled(seen.looks[path], UNWHOLE_PATIENCE_S, empty_too=True)
+    ]
+    for file in stuck:
+        _look_into(item, seen, file)
+    candidates = [seen.pulled[file.path][1] for file in stuck if file.path in seen.pulled]
+    verdict = judge(wanted_of(item), [one for one in candidates if one.page_count])
+    if isinstance(verdict, (Match, Ambiguous)):
+        return verdict
+    return judge_by_name(wanted_of(item), candidates)
+
+
+def _look_into(item: ItemRun, seen: Search, file: RemoteFile) -> None:
+    """Pull a file aside and look into it, once for each of its states."""
+    known = seen.pulled.get(file.path)
+    if known is not None and same_state(known[0], file):
+        return
+    taken = _take(item, file, len(seen.pulled) + 1)
+    if taken is not None:
+        seen.pulled[file.path] = (file, *taken)
 
 
 def identity_of(file: RemoteFile, sha256: str, basis: str) -> CacheIdentity:
@@ -134,6 +190,9 @@ def _take(item: ItemRun, file: RemoteFile, number: int) -> tuple[Candidate, PdfR
         services.durable.remove(path, step="candidate.remove")
     if report.sha256 is None or report.size_bytes != file.size_bytes:
         return None
+    said = services.require_device().sha256(file.path)
+    if said is not None and said != report.sha256:
+        return None  # a flipped bit on the way must not become the file's identity
     return Candidate(file.path, report.sha256, report.page_count, report.text_page1), report
 
 

@@ -11,9 +11,13 @@ if TYPE_CHECKING:
 
 
 def admit(item: ItemRun) -> str:
-    """Check window, final path and quota day; the quota itself is decided together with the append."""
+    """Check window, phone, final path and quota day; the quota itself is decided together with the append.
+
+    A phone that is gone is found out here, where nothing is reserved yet.
+    """
     services = item.services
     services.deadline.require_phone_time(services.pace.new_item_s)
+    services.require_device().check_identity()
     refuse_taken_path(item)
     services.calendar.check(services.clock.now(), services.day)
     return "admitted"

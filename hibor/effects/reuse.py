@@ -6,21 +6,25 @@ folder; a failure removes the staging file and closes the item there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from fsm import FinalFile
+from hibor.device.errors import DeviceError
 from hibor.durable import FileFacts
 from hibor.effects.match import identity_of, wanted_of
+from hibor.effects.pull import MOST_PULLS
 from hibor.effects.verify import final_of, inspect_staging
 from hibor.failures import EffectFailure
-from hibor.package.match import Candidate, Match, judge
+from hibor.package.match import Candidate, Match, judge, same_state
 from hibor.pdf import check_pdf
 
 if TYPE_CHECKING:
     from hibor.device.protocol import RemoteFile
     from hibor.item import ItemRun
+
+_AGAIN: Final = frozenset({"command_timeout", "link_lost", "pull_hash_mismatch", "remote_changed", "short_pull"})
 
 
 def validate(item: ItemRun) -> str:
@@ -55,7 +59,7 @@ def _validate_cached(item: ItemRun, cached: RemoteFile) -> str:
     services.deadline.require_phone_time()
     item.ensure_opened()
     try:
-        _pull_cached(item, cached)
+        cached = _pull_cached(item, cached)
         report = inspect_staging(item)
         if not report.ok:
             raise EffectFailure("file_rejected", f"the cached file failed its check: {report.finding}")
@@ -78,14 +82,34 @@ def _validate_cached(item: ItemRun, cached: RemoteFile) -> str:
         raise
 
 
-def _pull_cached(item: ItemRun, cached: RemoteFile) -> None:
-    services = item.services
+def _pull_cached(item: ItemRun, cached: RemoteFile) -> RemoteFile:
+    """Pull the file, anew where the link broke or the file changed meanwhile; returns it as it then was (R14)."""
+    for attempt in range(1, MOST_PULLS + 1):
+        try:
+            return _pull_once(item, cached.path)
+        except (DeviceError, EffectFailure) as error:
+            if error.failure not in _AGAIN or attempt == MOST_PULLS:
+                raise
+            item.services.log.warning("pull %d of %s: %s", attempt, item.job.item_id, error.detail)
+            item.services.durable.remove(item.folder.staging, step="staging.remove")
+    raise EffectFailure("unexpected", "the pulls ran out")
+
+
+def _pull_once(item: ItemRun, path: str) -> RemoteFile:
+    services, device = item.services, item.services.require_device()
+    before = device.stat(path)
+    if before.kind != "file":
+        raise EffectFailure("file_rejected", f"the cache has a {before.kind} under the report's name")
     sink = services.durable.open_sink(item.folder.staging, step="staging.create")
     with sink:
-        services.require_device().pull(
-            cached.path, sink, limit_bytes=services.pull_limit_bytes, expected_bytes=cached.size_bytes
-        )
+        device.pull(path, sink, limit_bytes=services.pull_limit_bytes, expected_bytes=before.size_bytes)
+        if not same_state(before, device.stat(path)):
+            raise EffectFailure("remote_changed", "the file changed while it was read")
         sink.finish(step="staging.fill")
+    said = device.sha256(path)
+    if said is not None and said != sink.sha256:
+        raise EffectFailure("pull_hash_mismatch", "the bytes differ from the phone's own hash of the file")
+    return before
 
 
 def reuse_journal(item: ItemRun) -> None:

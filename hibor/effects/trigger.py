@@ -14,11 +14,13 @@ from hibor.device.trigger import (
     AlreadyDownloaded,
     Prepared,
     TriggerOutcome,
+    TriggerRun,
     cancel_dialog,
     prepare,
     press,
     watch_outcome,
 )
+from hibor.effects.export import export, export_downloaded, needed
 from hibor.effects.match import Search, find_now, look_once
 from hibor.failures import EffectFailure
 from hibor.kept_screen import keep_failure, keep_note, keep_screen
@@ -42,6 +44,7 @@ def open_detail(item: ItemRun) -> str:
     services.pacer.wait_for_turn()
     prepared = prepare(app, page.facts)
     if isinstance(prepared, AlreadyDownloaded):
+        export_downloaded(item)
         raise EffectFailure("already_downloaded", "the app already holds this report's file; nothing was tapped")
     item.draft.prepared = prepared
     return "detail_open"
@@ -86,19 +89,28 @@ def trigger(item: ItemRun) -> str:
         draft.detail = error.detail
         keep_failure(item.folder.evidence, services, error.failure, error.detail)
         return "uncertain" if run.paying_sent else "not_occurred"
+    verdict = _books_verdict(run, outcome)
     draft.detail = outcome.detail
     draft.trigger_evidence = {
-        "outcome": outcome.outcome,
+        "outcome": verdict,
         "reason": outcome.reason,
         "taps": list(run.taps),
         "dump_sha256": outcome.dump_sha256,
         "screenshot_sha256": outcome.screenshot_sha256,
         "label_after": outcome.label_after,
     }
-    if outcome.outcome != "confirmed":
+    if verdict != "confirmed":
         _keep_screens(item, before, outcome)
     services.on_outcome(outcome.reason)
-    _leave_page(item, proven_idle=outcome.outcome == "not_occurred")
+    _leave_page(item, proven_idle=verdict == "not_occurred")
+    return verdict
+
+
+def _books_verdict(run: TriggerRun, outcome: TriggerOutcome) -> str:
+    """What the ledger is told. A paying tap whose acknowledgement was lost is in doubt even where the app shows a
+    download: nobody can say how often the tap arrived. Its file is then found in the cache (issue "one tap")."""
+    if outcome.outcome == "confirmed" and run.paying_sent and run.problem is not None:
+        return "uncertain"
     return outcome.outcome
 
 
@@ -120,7 +132,7 @@ def _keep_screens(item: ItemRun, before: ScreenEvidence, outcome: TriggerOutcome
     """The screens before the first tap and after the last, where it is not plain what the taps did."""
     folder, services = item.folder.evidence, item.services
     keep_screen(folder, services, outcome.reason, "before the first tap", before)
-    words = f"after the taps: {outcome.outcome}, {outcome.detail}"
+    words = f"after the taps: {outcome.detail}"
     if outcome.seen is not None:
         keep_screen(folder, services, outcome.reason, words, outcome.seen)
     else:
@@ -169,10 +181,18 @@ def decide(item: ItemRun) -> str:
     if not item.machine.may("seek", item.facts()):
         if draft.quota_state == "RELEASED":
             raise EffectFailure("trigger_refused", draft.detail or "it is proved that no download was started")
-        draft.identity = find_now(item, patient=True)
+        if needed(item):
+            export(item)
+        draft.identity = find_now(item, patient=True, under_way=_under_way(item))
         if draft.identity is None:
             raise EffectFailure("trigger_unresolved", draft.detail or "no file appeared and nothing proves a download")
     return "seek"
+
+
+def _under_way(item: ItemRun) -> bool:
+    """True when the app showed a download although nobody can say what the tap did: its file is worth waiting for."""
+    evidence = item.draft.trigger_evidence or {}
+    return str(evidence.get("reason", "")).startswith(("button_", "success_text", "new_file"))
 
 
 def append_quota(item: ItemRun, event_type: str, step: str) -> None:

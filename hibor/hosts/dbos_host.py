@@ -321,6 +321,7 @@ class DbosHost:
         uid_of(task_type, job_id)
         job = _Spawned(task_type, job_id, to_json(dict(payload or {})), target, rerun)
         with self._store.transaction() as connection:
+            self._store.take_turns(connection)
             return self._enqueue_row(connection, job)
 
     def _enqueue_row(self, connection: Any, job: _Spawned) -> bool:
@@ -379,6 +380,7 @@ class DbosHost:
             context.close()
         at = stamp(self._clock.now())
         with self._store.transaction() as connection:
+            self._store.take_turns(connection)
             for spawned in context.spawned:
                 self._enqueue_row(connection, spawned)
             for kind, body in context.effects:

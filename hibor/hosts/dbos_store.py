@@ -23,6 +23,9 @@ FINISHED = ("SUCCESS",)
 FAILED = ("ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 ACTIVE = ("ENQUEUED", "PENDING", "DELAYED")
 
+# Any number will do, as long as nothing else on the server uses it ("hibor" in ASCII).
+_TURN_LOCK = 0x6869626F72
+
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS hibor_debts (key TEXT, owner TEXT, since TEXT, PRIMARY KEY (key, owner))",
     "CREATE TABLE IF NOT EXISTS hibor_memory (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -77,9 +80,7 @@ class DbosStore:
     def create_tables(self) -> None:
         """Makes this host's own tables, when they are missing; safe when several processes start at once."""
         with self.transaction() as connection:
-            if not self.is_sqlite:
-                # CREATE TABLE IF NOT EXISTS alone can still collide between two sessions.
-                self.execute(connection, "SELECT pg_advisory_xact_lock(604800)")
+            self.take_turns(connection)
             for statement in _TABLES:
                 self.execute(connection, statement)
 
@@ -88,6 +89,15 @@ class DbosStore:
         """One write transaction (a SQLAlchemy connection); committed when the block is left without error."""
         with self._writer.begin() as connection:
             yield connection
+
+    def take_turns(self, connection: Any) -> None:
+        """Lets one transaction at a time go on from here, until it ends.
+
+        Two jobs that enqueue the same entries in different orders would deadlock; two sessions that create
+        the same table collide in spite of IF NOT EXISTS. SQLite has one writer anyway.
+        """
+        if not self.is_sqlite:
+            self.execute(connection, f"SELECT pg_advisory_xact_lock({_TURN_LOCK})")
 
     def execute(self, connection: Any, sql: str, **values: Any) -> Any:
         """Runs one statement; a value that is a list or tuple fills an `IN :name`."""

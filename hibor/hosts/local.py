@@ -25,7 +25,7 @@ import attrs
 import filelock
 
 from hibor.clock import Clock, SystemClock
-from hibor.discovery.registration import RERUN_POLICIES
+from hibor.discovery import RERUN_POLICIES, DiscoveryHandler, ScanReport
 
 from .local_context import (
     LocalContext,
@@ -201,6 +201,15 @@ class LocalHost(LocalReader):
             outcome = self._attempt(claim, raise_last=True)
             if outcome != "retried":
                 return outcome == "completed"
+
+    def dry_scan(self, handler: DiscoveryHandler, payload: Mapping[str, Any] | None = None) -> ScanReport:
+        """What a scan with `handler` would find now; nothing is processed, remembered or written."""
+        job = LocalJob("dry-scan", "now", dict(payload or {}), 1)
+        context = LocalContext(self._store, job, self._clock.now())
+        try:
+            return handler.scan(job, context, dry_run=True)
+        finally:
+            context.close()
 
     def _claim(self, uid: str | None = None) -> _Claim | None:
         """Takes the oldest ready job (or `uid`), counting the attempt, so that a crash counts too."""

@@ -24,6 +24,9 @@ from hibor.discovery.protocols import Frontier
 
 from .local_store import HostError, HostLockedError, Store
 
+REPORTS_KEPT = 200
+"""Scan reports kept per listing; the oldest go first."""
+
 _BATCH = 256
 
 
@@ -269,6 +272,11 @@ def _apply_one(connection: sqlite3.Connection, kind: str, body: dict[str, Any], 
     elif kind == "report":
         connection.execute(
             "INSERT INTO reports (key,at,report) VALUES (?,?,?)", (body["key"], at, to_json(body["report"]))
+        )
+        connection.execute(
+            "DELETE FROM reports WHERE key=? AND seq NOT IN "
+            "(SELECT seq FROM reports WHERE key=? ORDER BY seq DESC LIMIT ?)",
+            (body["key"], body["key"], REPORTS_KEPT),
         )
     else:
         raise HostError(f"the spool holds an entry of unknown kind {kind!r}")

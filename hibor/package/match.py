@@ -27,6 +27,8 @@ from hibor.package.names import normalise_text, title_coverage
 
 COVERAGE_MIN: Final = 0.6
 COVERAGE_SURE: Final = 0.9
+CUT_TITLE_MIN: Final = 40
+"""Letters of a title's beginning that stand for the whole title in a file name."""
 MAGIC: Final = b"%PDF-"
 
 TEXT_LAYER_MIN: Final = 16
@@ -139,12 +141,15 @@ def by_first_bytes(entries: Iterable[F], heads: Mapping[str, bytes]) -> tuple[F,
     return tuple(entry for entry in entries if heads.get(entry.path, b"")[: len(MAGIC)] == MAGIC)
 
 
-def settled(looks: Sequence[tuple[float, CacheFile | None]], settle_s: float) -> bool:
+def settled(
+    looks: Sequence[tuple[float, CacheFile | None]], settle_s: float, *, empty_too: bool = False
+) -> bool:
     """Whether a file stood still over the last `settle_s` seconds of the looks taken at it.
 
-    `looks` are (monotonic seconds, what was seen or None for gone), oldest first. An empty file never does.
+    `looks` are (monotonic seconds, what was seen or None for gone), oldest first. An empty file never does, unless
+    `empty_too` asks whether it stays empty.
     """
-    if not looks or (last := looks[-1][1]) is None or last.size_bytes <= 0:
+    if not looks or (last := looks[-1][1]) is None or (last.size_bytes <= 0 and not empty_too):
         return False
     since_s = looks[-1][0]
     for at_s, seen in reversed(looks):
@@ -213,12 +218,18 @@ def named_like(path: str, wanted: Named) -> bool:
     """Whether a cache file's name is this report's: it covers the title, and what else it shows does not differ."""
     name = normalise_text(path.rsplit("/", 1)[-1].rsplit(".", 1)[0])
     covered = title_coverage(wanted.title, name, institution=wanted.institution, stock_code=wanted.stock_code)
-    if covered < COVERAGE_SURE:
+    if covered < COVERAGE_SURE and not _begins_cut_title(wanted.title, name):
         return False
     code_fits = wanted.stock_code is None or _shows_code(name, wanted.stock_code)
     date_fits = wanted.date is None or shows_date(name, wanted.date)
     institution = normalise_text(wanted.institution or "")
     return code_fits and date_fits and institution in name
+
+
+def _begins_cut_title(title: str, name: str) -> bool:
+    """Whether a name carries the beginning of a title too long for it: apps cut long titles in file names."""
+    letters = re.sub(r"\W", "", normalise_text(title))
+    return len(letters) > CUT_TITLE_MIN and letters[:CUT_TITLE_MIN] in re.sub(r"\W", "", name)
 
 
 def has_text_layer(text_page1: str | None) -> bool:

@@ -22,13 +22,14 @@ from filelock import FileLock, Timeout
 
 from hibor.sim.adbd import Adbd
 from hibor.sim.phone import OTHER_SERIAL_NUMBER, SimPhone
+from hibor.sim.process import EXIT_BUSY
 from hibor.sim.scenario import Scenario, ScenarioError, load_scenario, scenario_names
 from hibor.sim.state import Heartbeat, start_clock
 
 PARENT_CHECK_S = 0.5
 AHEAD = 15
 LOCK_WAIT_S = 2.0
-EXIT_USAGE, EXIT_BUSY = 64, 75
+EXIT_USAGE = 64
 
 
 class _Parent:

@@ -21,6 +21,7 @@ from hibor.sim.reports import Report
 from hibor.sim.scenario import Fault, Scenario
 from hibor.sim.screens import NO_ACTION, Action, Widget, Window, hit
 from hibor.sim.state import PHONE_ZONE, PhoneState
+from hibor.sim.versions import has_export
 
 TOAST_S = 3.0
 WALL_KINDS = ("login_wall", "captcha_wall", "member_wall", "kicked_out", "risk_wall")
@@ -146,7 +147,8 @@ class ResearchApp:
         page, header = self.pages[-1], self._header(now_s, server_now)
         if page.kind == "detail":
             report = self._feed.report(page.report_id)
-            return pages.detail_window(size, header, report, self._button(page.report_id, now_s))
+            button, share = self._button(page.report_id, now_s), has_export(self._scenario.app)
+            return pages.detail_window(size, header, report, button, share)
         if page.kind == "me":
             return pages.me_window(size, header)
         if page.kind == "history":
@@ -171,6 +173,8 @@ class ResearchApp:
         return "打开" if self._downloads.in_cache(report_id) else "下载"
 
     def _dialog_window(self, size: tuple[int, int], dialog: Dialog, activity: str) -> Window:
+        if dialog.kind == "share":
+            return pages.share_window(size, activity, dialog.report_id)
         if dialog.kind == "confirm":
             buttons: Sequence[tuple[str, str, Action]] = (
                 ("dialog_ok", "确定", ("confirm", dialog.report_id)),
@@ -214,6 +218,10 @@ class ResearchApp:
             self._ask(argument, now_s, server_now)
         elif name == "confirm":
             self._confirm(argument, now_s, server_now)
+        elif name == "share":
+            self._share(argument, now_s)
+        elif name == "export":
+            self._export(argument, now_s)
         elif name == "retry":
             self._begin_load(now_s)
         elif name == "start":
@@ -320,6 +328,26 @@ class ResearchApp:
             self._state.quota_used += 1
             self._record("served", report_id, f"quota used {self._state.quota_used}")
             self._downloads.accept(self._feed.report(report_id), now_s, struck)
+
+    def _share(self, report_id: str, now_s: float) -> None:
+        """分享 was tapped: a sheet, where there is a file to share."""
+        if not self._downloads.in_cache(report_id):
+            self._toast, self._toast_until_s = "请先下载", now_s + TOAST_S
+            return
+        sheet = Dialog("share", "", report_id)
+        self._later(now_s, self._scenario.pace.tap_s, lambda: setattr(self, "dialog", sheet))
+
+    def _export(self, report_id: str, now_s: float) -> None:
+        """保存到手机 was tapped: a copy in the shared storage; costs nothing."""
+        wait_s = self._scenario.pace.tap_s
+
+        def apply() -> None:
+            self.dialog = None
+            self._downloads.export(report_id, now_s + wait_s)
+            self._record("exported", report_id, "copy in the shared storage")
+            self._toast, self._toast_until_s = "已保存到 Download/慧博", now_s + wait_s + TOAST_S
+
+        self._later(now_s, wait_s, apply)
 
     # -- walls and disturbances ------------------------------------------------------------------------
 

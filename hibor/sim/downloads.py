@@ -17,11 +17,11 @@ from datetime import datetime
 from hibor.sim.feed import ServerFeed
 from hibor.sim.reports import Report
 from hibor.sim.scenario import Fault, PaceSettings
-from hibor.sim.screens import APP_PACKAGE
 from hibor.sim.state import PHONE_ZONE, CachedFile, Download, StateStore
+from hibor.sim.versions import EXPORT_FOLDER, PUBLIC_FOLDER, cache_folder, has_export
 from hibor.sim.vfs import Vfs, VfsError
 
-CACHE_FOLDER = f"/storage/emulated/0/Android/data/{APP_PACKAGE}/files/Download"
+CACHE_FOLDER = PUBLIC_FOLDER
 TITLE_LIMIT_CHARS = 60
 EARLY_SHARE = 0.6
 
@@ -80,7 +80,9 @@ class GrowingContent:
 class Downloads:
     """All downloads of one phone, running and finished."""
 
-    def __init__(self, store: StateStore, feed: ServerFeed, vfs: Vfs, pace: PaceSettings, seed: int) -> None:
+    def __init__(
+        self, store: StateStore, feed: ServerFeed, vfs: Vfs, pace: PaceSettings, seed: int, app: str = "1"
+    ) -> None:
         self._store = store
         self._state = store.state
         self._feed = feed
@@ -88,7 +90,9 @@ class Downloads:
         self._pace = pace
         self._seed = seed
         self._growing: dict[str, GrowingContent] = {}
-        vfs.make_folders(CACHE_FOLDER)
+        self._folder = cache_folder(app)
+        self._exports = has_export(app)
+        vfs.make_folders(self._folder)
 
     def _moment(self, at_s: float) -> datetime:
         return datetime.fromtimestamp(self._state.first_start.timestamp() + at_s, PHONE_ZONE)
@@ -102,15 +106,26 @@ class Downloads:
         """Files that were downloaded on the days before the phone's first start."""
         for place, rank in enumerate(ranks):
             report = self._feed.at_rank(rank)
-            path = f"{CACHE_FOLDER}/{cache_name(report, self._taken)}"
+            path = self._new_path(report, self._folder)
             age_s = (self._state.first_start - report.published).total_seconds()
             finished_s = -max(30.0, age_s * 0.5) + place * 0.01
             self._finish(report.report_id, path, report.report_id, "good", finished_s)
             self._state.history.append((report.report_id, finished_s))
+            if self._exports:
+                self.export(report.report_id, finished_s)
 
-    def _taken(self, name: str) -> bool:
+    def _new_path(self, report: Report, folder: str) -> str:
         paths = {file.path for file in self._state.files} | {one.path for one in self._state.downloads}
-        return f"{CACHE_FOLDER}/{name}" in paths
+        return f"{folder}/{cache_name(report, lambda name: f'{folder}/{name}' in paths)}"
+
+    def export(self, report_id: str, now_s: float) -> None:
+        """Copy a finished file to where adb can read it; a name that is taken gets a number."""
+        source = next(file for file in self._state.files if file.report_id == report_id and self._own(file))
+        path = self._new_path(self._feed.report(report_id), EXPORT_FOLDER)
+        self._finish(report_id, path, source.made_of, source.variant, now_s)
+
+    def _own(self, file: CachedFile) -> bool:
+        return not file.path.startswith(EXPORT_FOLDER)
 
     def _finish(self, report_id: str, path: str, made_of: str, variant: str, finished_s: float) -> None:
         data = self._store.pdf(self._feed.report(made_of), variant)
@@ -124,6 +139,7 @@ class Downloads:
     def _place(self, file: CachedFile) -> None:
         content = GrowingContent(lambda: self._store.pdf(self._feed.report(file.made_of), file.variant), None)
         moment = self._moment(file.finished_s)
+        self._vfs.make_folders(file.path.rpartition("/")[0])
         self._vfs.write_file(file.path, content, mtime=moment, permissions=0o660, inode=file.inode)
         self._growing[file.path] = content
 
@@ -132,7 +148,7 @@ class Downloads:
         dice = random.Random(f"prepare:{self._seed}:{report.report_id}")
         download = Download(
             report.report_id, now_s, dice.uniform(self._pace.prepare_min_s, self._pace.prepare_max_s),
-            f"{CACHE_FOLDER}/{cache_name(report, self._taken)}", report.report_id,
+            self._new_path(report, self._folder), report.report_id,
         )
         for fault in faults:
             self._mark(download, fault)
@@ -159,7 +175,8 @@ class Downloads:
     def in_cache(self, report_id: str) -> bool:
         """Whether the app finds a finished file of this report."""
         return any(
-            file.report_id == report_id and self._vfs.exists(file.path) for file in self._state.files
+            file.report_id == report_id and self._own(file) and self._vfs.exists(file.path)
+            for file in self._state.files
         )
 
     def percent(self, report_id: str, now_s: float) -> int | None:

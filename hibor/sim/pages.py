@@ -162,8 +162,10 @@ def _report_row(row: Row, report: Report, bounds: Bounds, now: datetime, relativ
     )
 
 
-def detail_window(size: tuple[int, int], header: Header, report: Report, button: str) -> Window:
-    """One report's page; `button` is 下载, 下载中 N% or 打开."""
+def detail_window(
+    size: tuple[int, int], header: Header, report: Report, button: str, share: bool = False
+) -> Window:
+    """One report's page; `button` is 下载, 下载中 N% or 打开; `share`: it has 分享 in its toolbar."""
     width, height = size
     identity = report.report_id
     cells: list[tuple[str, str, Bounds]] = [
@@ -189,7 +191,11 @@ def detail_window(size: tuple[int, int], header: Header, report: Report, button:
     )
     toolbar = _toolbar(size, header, "研报详情")
     toolbar.children[0].bounds = (130, 100, width // 2, 210)
-    children = [toolbar, back, *(Widget(TEXT, box, name, text) for name, text, box in cells), download]
+    texts = [Widget(TEXT, box, name, text, report_id=identity) for name, text, box in cells]
+    children = [toolbar, back, *texts, download]
+    if share:
+        box = (width - 220, height - 420, width - 60, height - 300)
+        children.append(Widget(BUTTON, box, "btn_share", "分享", clickable=True, action=("share", identity)))
     children += _toast(size, header)
     return Window(_root(size, children), activity=f"{APP_PACKAGE}.DetailActivity")
 
@@ -266,6 +272,25 @@ def dialog_window(
         )
     root = Widget(FRAME, (left, top, right, bottom), "dialog_root", children=children)
     return Window(Widget(FRAME, (left, top, right, bottom), children=[root]), package, activity)
+
+
+def share_window(size: tuple[int, int], activity: str, report_id: str) -> Window:
+    """The sheet behind 分享."""
+    width, height = size
+    top = height - 560
+    items = (
+        ("share_save", "保存到手机", ("export", report_id)), ("share_friend", "微信好友", ("", "")),
+        ("share_cancel", "取消", ("cancel", "")),
+    )
+    children = [
+        Widget(
+            TEXT, (60, top + 30 + place * 160, width - 60, top + 170 + place * 160), name, text, clickable=True,
+            action=action, report_id=report_id,
+        )
+        for place, (name, text, action) in enumerate(items)
+    ]
+    root = Widget(FRAME, (0, top, width, height - NAVIGATION_HEIGHT), "share_root", children=children)
+    return Window(Widget(FRAME, (0, top, width, height - NAVIGATION_HEIGHT), children=[root]), APP_PACKAGE, activity)
 
 
 def wall_window(size: tuple[int, int], kind: str) -> Window:

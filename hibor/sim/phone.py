@@ -35,6 +35,7 @@ from hibor.sim.seam import (
 )
 from hibor.sim.state import PHONE_ZONE, StateStore
 from hibor.sim.truth import TruthEvent, TruthLog
+from hibor.sim.versions import VERSION_NAMES, shown
 from hibor.sim.vfs import Vfs
 
 WIDTH, HEIGHT, DENSITY = 1080, 2340, 420
@@ -112,7 +113,9 @@ class SimPhone:
         self._faults = FaultBook(scenario.faults, self._state.fault_counts, self.feed.rank)
         self.vfs = Vfs(self.now)
         self._fill_storage()
-        self.downloads = Downloads(self._store, self.feed, self.vfs, scenario.pace, scenario.feed.seed)
+        self.downloads = Downloads(
+            self._store, self.feed, self.vfs, scenario.pace, scenario.feed.seed, scenario.app
+        )
         if self._store.is_new:
             self._state.quota_used = scenario.quota.used
             self._state.quota_day = clock.now().astimezone(PHONE_ZONE).date().isoformat()
@@ -144,9 +147,12 @@ class SimPhone:
         self.vfs.write_file("/storage/emulated/0/Download/readme.txt", "家庭相册备份说明\n".encode())
 
     def _limit_access(self) -> None:
+        self.vfs.make_folders("/data/user/0")
+        self.vfs.set_access("/data/user/0", "denied")
         access = self._scenario.cache.access
         if access != "open":
             folder = f"/storage/emulated/0/Android/data/{APP_PACKAGE}"
+            self.vfs.make_folders(folder)
             self.vfs.set_access(folder, "denied" if access == "deny" else "hidden")
 
     # -- time ------------------------------------------------------------------------------------------
@@ -220,12 +226,13 @@ class SimPhone:
         }
         phone = self._scenario.phone
         if phone.app_installed:
-            digits = [int(part) for part in re.findall(r"\d+", phone.app_version)][:3]
+            version = phone.app_version or VERSION_NAMES[self._scenario.app]
+            digits = [int(part) for part in re.findall(r"\d+", version)][:3]
             code = 0
             for digit in digits:
                 code = code * 100 + digit
             path = f"/data/app/~~7yQkZ3vB==/{APP_PACKAGE}-dG9k1A==/base.apk"
-            found[APP_PACKAGE] = PackageFacts(phone.app_version, code, path, phone.app_users)
+            found[APP_PACKAGE] = PackageFacts(version, code, path, phone.app_users)
         return found
 
     def focus(self) -> tuple[str, str]:
@@ -297,7 +304,8 @@ class SimPhone:
             self.app.opaque_list = "webview" in struck
             renamed = dict(struck["anchor_drift"].rename) if "anchor_drift" in struck else {}
             junk = "dump_junk" in struck
-            xml = window_xml(self._window(), self._scenario.phone.rotation, compressed, renamed, junk)
+            window = shown(self._window(), self._scenario.app, self.feed.report)
+            xml = window_xml(window, self._scenario.phone.rotation, compressed, renamed, junk)
             self.app.opaque_list = False
             self._last_xml = xml
             self._store.save()

@@ -23,10 +23,16 @@ __all__ = ["PhoneStartError", "RunningPhone", "phone_clock", "start_phone"]
 
 START_LIMIT_S = 30.0
 STOP_LIMIT_S = 10.0
+EXIT_BUSY = 75
+"""Exit code of a phone whose state folder another one holds."""
 
 
 class PhoneStartError(RuntimeError):
-    """The phone's process did not come up; the text holds the end of its log."""
+    """The phone's process did not come up; the text holds the end of its log. `busy`: the folder is in use."""
+
+    def __init__(self, said: str, *, busy: bool = False) -> None:
+        super().__init__(said)
+        self.busy = busy
 
 
 class RunningPhone:
@@ -117,7 +123,8 @@ def start_phone(
     if ready is None:
         _end(process)
         said = log_path.read_bytes()[log_start:].decode(errors="replace").strip()
-        raise PhoneStartError(said or "the simulated phone did not answer")
+        busy = process.returncode == EXIT_BUSY
+        raise PhoneStartError(said or "the simulated phone did not answer", busy=busy)
     return RunningPhone(process, state_dir, ready)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import attrs
 
 from hibor.sim.reports import VARIANTS
+from hibor.sim.versions import VERSION_NAMES
 
 SCENARIO_FOLDER = Path(__file__).parent / "scenarios"
 
@@ -43,7 +44,7 @@ class PhoneSettings:
     override_width: int = 0
     override_height: int = 0
     app_installed: bool = True
-    app_version: str = "7.2.1"
+    app_version: str = ""  # empty: the versionName of the scenario's `app`
     app_users: tuple[int, ...] = (0,)
     secure_screen: bool = False
     second_device: bool = False
@@ -192,6 +193,7 @@ class Scenario:
     """Everything a scenario file says."""
 
     description: str
+    app: str = "1"  # which of the simulated app's versions is installed (`versions.VERSION_NAMES`)
     phone: PhoneSettings = PhoneSettings()
     pace: PaceSettings = PaceSettings()
     feed: FeedSettings = FeedSettings()
@@ -289,6 +291,8 @@ class _Reader:
         for key, value in data.items():
             if key == "description":
                 values[key] = self._value("", key, value, str)
+            elif key == "app":
+                values[key] = self._choice("", key, value, tuple(VERSION_NAMES))
             elif key in _SECTIONS:
                 values[key] = self._section(key, value, _SECTIONS[key])
             elif key == "fault":

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import attrs
 
-EVENTS = ("tap", "served", "refused", "opened", "shell")
+EVENTS = ("tap", "served", "refused", "opened", "exported", "shell")
 
 
 @attrs.frozen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -166,3 +167,46 @@ def test_bumped_entries_bury_a_new_one_unless_stop_after_looks_further() -> None
             world.move("bump", 10)
         world.scan(stop_after=stop_after)
         assert world.unread() == hidden
+
+
+pairs = st.lists(
+    st.tuples(st.integers(1, 20), st.sampled_from(["insert", "delete", "bump"]), st.integers(0, 40)),
+    max_size=2,
+)
+
+
+@settings(deadline=None)
+@given(pair=pairs, fresh=st.integers(0, 14), known=st.booleans())
+def test_two_moves_in_one_scan_that_may_cancel_each_other_hide_nothing(
+    pair: list[tuple[int, str, int]], fresh: int, known: bool
+) -> None:
+    world = World(extended=True)
+    if known:
+        world.scan(continuity=True)
+        world.listing.insert(*[f"fresh-{n}" for n in range(fresh)])
+    for at, what, where in pair:
+        world.listing.at(at, lambda what=what, where=where: world.move(what, where))  # type: ignore[misc]
+    world.scan(continuity=True)
+    world.scan(continuity=True)
+    assert world.unread() == set()
+
+
+@pytest.mark.parametrize(
+    "moves_of_scan",
+    [
+        [(8, "insert", 2), (5, "delete", 37), (10, "delete", 27), (4, "delete", 38)],
+        [(8, "insert", 2), (4, "insert", 30), (10, "delete", 8), (6, "delete", 24)],
+        [(5, "delete", 1), (7, "delete", 0), (7, "delete", 30), (6, "insert", 11)],
+        [(5, "delete", 26), (11, "insert", 3), (7, "delete", 18), (6, "insert", 33)],
+    ],
+)
+def test_moves_that_hide_an_entry_from_every_re_read_but_the_last_pass(
+    moves_of_scan: list[tuple[int, str, int]],
+) -> None:
+    """Found by search: without reading all pages once more after a movement, each loses one entry."""
+    world = World(extended=True)
+    for at, what, where in moves_of_scan:
+        world.listing.at(at, lambda what=what, where=where: world.move(what, where))  # type: ignore[misc]
+    world.scan(continuity=True)
+    world.scan(continuity=True)
+    assert world.unread() == set()

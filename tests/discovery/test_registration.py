@@ -129,14 +129,22 @@ def test_names_and_defaults_are_those_of_design_6() -> None:
         "fetch_func": empty, "id_func": empty, "process_item_func": empty, "process_task_type": empty,
         "cursor_key_func": None, "max_pages": 1000, "scan_mode": "incremental", "on_missing": None,
     }  # fmt: skip
-    assert list(positional(register_discovery).items()) == list(
-        {
-            "host": empty, "task_type": empty, "fetch_func": empty, "id_func": empty, "process_item_func": empty,
-            "process_task_type": empty, "cursor_key_func": None, "default_resources": None,
-            "payload_schema": None, "max_pages": 1000, "rerun": "every_run", "scan_mode": "incremental",
-            "on_missing": None,
-        }.items()
-    )  # fmt: skip
+    expected = {
+        "host": empty,
+        "task_type": empty,
+        "fetch_func": empty,
+        "id_func": empty,
+        "process_item_func": empty,
+        "process_task_type": empty,
+        "cursor_key_func": None,
+        "default_resources": None,
+        "payload_schema": None,
+        "max_pages": 1000,
+        "rerun": "every_run",
+        "scan_mode": "incremental",
+        "on_missing": None,
+    }
+    assert list(positional(register_discovery).items()) == list(expected.items())
     api = {
         "DiscoveryJob", "DiscoveryContext", "DiscoveryHost", "sanitize_content_id", "DiscoveryHandler",
         "register_discovery", "Page", "ScanReport",

@@ -281,6 +281,7 @@ class Recorder(OsFileSystem):
         self.step = ""
         self.calls = 0
         self.cut = False
+        self.written_by_others: list[tuple[int, str, str]] = []
         self._model = Model(Image.of(root) if root.is_dir() else Image((), ()))
         self._open: dict[int, tuple[int, str, bool]] = {}
         self._before = before
@@ -392,3 +393,4 @@ class Recorder(OsFileSystem):
         self._note("write", file=file, path=name, data=data)
         self._note("fsync", file=file, path=name)
         self._note("fsync_dir", path=_parent(name))
+        self.written_by_others.append((len(self.log), name, hashlib.sha256(data).hexdigest()))

@@ -47,7 +47,9 @@ ACCOUNT = "team-a"
 SCALE = 60.0
 FIRST_RUN = "20261130T010000Z-00000a"
 NEXT_RUN = "20261201T010000Z-00000b"
-PROFILE: Profile = load_profile("hibor-sim-1")
+_SHIPPED = load_profile("hibor-sim-1")
+PROFILE: Profile = attrs.evolve(_SHIPPED, cache=attrs.evolve(_SHIPPED.cache, timeout_s=25.0))
+"""The shipped profile, less patient where a file never comes."""
 
 QUICK = """
 description = "Everything answers at once; each report has its own fault."

@@ -114,6 +114,54 @@ def test_ten_variants_and_157_closings() -> None:
         assert match_closure(lane, v006.FULL[short], presence, artifact, status) == variant
 
 
+# V006 §2.4 as printed (S F Q A), with the kind of A and the id pattern; a source is a state, P02-N is P02.
+STAGE = "stage"
+PRINTED = [
+    ("C01_NEW_SUCCESS", "NEW", "P06 P07 P08 P09", "N|V V V V", "SUCCESS", "RRR", {"SUCCESS": {"NONE"}}),
+    ("C02_NEW_DUPLICATE", "NEW", "P05 P06 P07 P08 P09", "N|V V V V", "DUPLICATE", "RRR",
+     {"DUPLICATE": {"DUPLICATE_EXISTING_ARTIFACT"}}),
+    ("C03_REUSE_SUCCESS", "PURE", "P06 P07 P08 P09", "N|V V N N", None, "NNN", {"SUCCESS": {"NONE"}}),
+    ("C04_REUSE_DUPLICATE", "PURE", "P06 P07 P08 P09", "N|V V N N", None, "NNN",
+     {"DUPLICATE": {"DUPLICATE_EXISTING_ARTIFACT"}}),
+    ("C05_PREQUOTA_STOP", "NEW PURE", "P00", "N N N N", None, "NNN", {"STOPPED": STAGE}),
+    ("C06_RESERVED_STOP", "NEW", "P01 P02", "N N N|U N", None, "RNN", {"STOPPED": STAGE}),
+    ("C07_TRIGGER_CLOSED_NO_ARTIFACT", "NEW", "P02 P03", "N N V N|U", None, "RRN", {"STOPPED": STAGE}),
+    ("C08_PROCESSING_FAILED", "NEW", "P03 P04 P05", "N|I|V N V V", "FAILURE", "RRR", {"FAILED": STAGE}),
+    ("C09_POSTPUBLISH_STOP", "NEW", "P06 P07 P08 P09", "N|V V V V", "SUCCESS", "RRR",
+     {"STOPPED": {"DEADLINE_EXPIRED", "PERSIST_LATE"}, "FAILED": {"MANIFEST_INVALID"}}),
+    ("C10_REUSE_POSTPUBLISH_STOP", "PURE", "P06 P07 P08 P09", "N|V V N N", None, "NNN",
+     {"STOPPED": STAGE, "FAILED": STAGE}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("variant", "lanes", "sources", "cells", "artifact", "ids", "codes"), PRINTED)
+def test_the_table_is_the_printed_one(
+    variant: str,
+    lanes: str,
+    sources: str,
+    cells: str,
+    artifact: str | None,
+    ids: str,
+    codes: dict[str, object],
+) -> None:
+    row = Tables.default().closures[variant]
+    names = {"NEW": v006.NEW, "PURE": v006.PURE}
+    assert set(row["lanes"]) == {names[lane] for lane in lanes.split()}
+    assert set(row["sources"]) == {v006.FULL[short] for short in sources.split()}
+    assert [set(cell) for cell in row["cells"]] == [set(cell.split("|")) for cell in cells.split()]
+    assert (row["artifact"], row["quota_ids"]) == (artifact, ids)
+    assert set(row["prefix3"]) == ({"VVV"} if variant < "C05" else set(v006.PREFIXES))
+    assert set(row["statuses"]) == set(codes)
+    found = {status: held if held == STAGE else set(held) for status, held in row["codes"].items()}
+    assert found == codes
+    assert set(row["exempt"]) == ({"F"} if variant == "C02_NEW_DUPLICATE" else set())  # R6
+    kept_to = {"PURE": {"PROJECT_REUSE", "CACHE_REUSE"}, "NEW": {"NEW_TRIGGER"}}
+    expected_sources = {source for lane in lanes.split() for source in kept_to[lane]}
+    if variant == "C04_REUSE_DUPLICATE":
+        expected_sources = {"CACHE_REUSE"}  # R7
+    assert set(row["only_sources"]) == expected_sources
+
+
 @pytest.mark.parametrize("prefix", v006.PREFIXES)
 def test_the_four_prefixes_close_where_the_source_has_none(prefix: str) -> None:
     sources = [

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hibor.discovery import Declined, Frontier, ScanEnd, register_discovery
+from hibor.discovery import Declined, DiscoveryHandler, Frontier, ScanEnd, register_discovery
 from hibor.hosts.local import FatalJobError, HostError, HostLockedError, LocalHost
 
 from . import worker
@@ -386,6 +386,24 @@ def test_catalogue_rows_are_seen_entries_in_the_order_of_their_keys(path: Path) 
         ]
         assert host.run_job("list", "all")
         assert host.scan_reports("list")[0]["ended"] == ScanEnd.PAGE_HIT
+
+
+def test_dry_scan_lists_what_is_new_and_writes_nothing(path: Path) -> None:
+    handler = DiscoveryHandler(fetch_twice_three, same, catalogue, "catalogue")
+    with make_catalogue(path) as host:
+        host.seed(["catalogue::a"])
+        before = host._store.rows("SELECT * FROM sqlite_sequence")
+        assert host.dry_scan(handler).new_ids == ("ad-1", "b", "c", "ad-2")
+        assert (list(host.entries("catalogue")), host.debts(), host.scan_reports()) == ([], [], [])
+        assert host._store.rows("SELECT * FROM sqlite_sequence") == before
+
+
+def test_old_scan_reports_are_dropped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hibor.hosts.local_context.REPORTS_KEPT", 3)
+    with make_catalogue(path) as host:
+        for _ in range(5):
+            host.run_job("list", "all")
+        assert len(host.scan_reports("list")) == 3
 
 
 def test_removed_marks_bring_their_entries_back(path: Path) -> None:

@@ -1,0 +1,51 @@
+"""`report.html`: one run as a page a person reads, prints and sends on (design 1 "Three groups").
+
+Rules of this package:
+
+* The page is one file: styles, script, thumbnails and drawings are inside, nothing is loaded from anywhere. A content
+  policy in the page allows exactly that, so a hostile title cannot load or run anything either.
+* It is made from the run's files alone and holds no clock: the same run gives the same bytes.
+* Whatever the page says about a code comes from the catalogue, in the reader's language.
+* Links to PDFs are relative: they work wherever the library is opened as a whole; the thumbnails work everywhere.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from hibor.durable import Durable, FileAlreadyThere
+from hibor.messages import Lang
+from hibor.package.layout import Library
+from hibor.report.context import run_context
+from hibor.report.render import render
+from hibor.run_view import RunView, load_run
+
+STEP: Final = "run.report"
+_OTHERS_LIMIT: Final = 1000
+
+
+def report_html(view: RunView, lang: Lang, *, beside: Path) -> str:
+    """The page of a run, for a file in the folder `beside` (links start there)."""
+    return render("page.html", run_context(view, lang, beside=beside))
+
+
+def write_run_report(durable: Durable, library: Library, run_id: str, lang: Lang) -> Path:
+    """Write the run's page into its folder and return its path. Never replaces a file.
+
+    The same page again is the file that is there. A page that differs (another language, items that were finished
+    later) gets the next free name `report-2.html`, `report-3.html`, … Raises `DurableError`.
+    """
+    folder = library.run(run_id)
+    data = report_html(load_run(library, folder), lang, beside=folder.path).encode()
+    for number in range(1, _OTHERS_LIMIT):
+        path = folder.report if number == 1 else folder.path / f"report-{number}.html"
+        if durable.stat(path) is None:
+            try:
+                durable.write_once(path, data, step=STEP)
+            except FileAlreadyThere:
+                continue  # another process took the name just now
+            return path
+        if durable.read_bytes(path) == data:
+            return path
+    raise FileExistsError(f"{folder.run_id} has {_OTHERS_LIMIT} reports")

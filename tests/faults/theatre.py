@@ -1,0 +1,77 @@
+"""Two warm phones that show the same reports, the plays' reports on them, and every play recorded once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import attrs
+
+from hibor.catalogue import CatalogueEntry
+from hibor.sim.server import PrivateAdbServer
+from tests.faults.plays import ALWAYS, NEVER, PLAYS, Recording, play_named, record
+from tests.faults.world import QUICK, Phone, feed_of, moment, warm_phone
+
+
+@attrs.define
+class Theatre:
+    """Phones by name, reports by play, recordings by play."""
+
+    folder: Path
+    server: PrivateAdbServer
+    phones: dict[str, Phone]
+    entries: dict[str, CatalogueEntry]
+    spare: list[CatalogueEntry]
+    at: datetime
+    recordings: dict[str, Recording] = attrs.field(factory=dict)
+    _rooms: int = 0
+
+    def room(self) -> Path:
+        """A folder that does not exist yet."""
+        self._rooms += 1
+        return self.folder / f"room-{self._rooms}"
+
+    def recording(self, name: str) -> Recording:
+        """The recording of a play, made on first use."""
+        if name not in self.recordings:
+            play = play_named(name)
+            self.recordings[name] = record(play, self.room(), self.phones[ALWAYS], self.entries, self.at)
+        return self.recordings[name]
+
+
+def _names() -> list[str]:
+    names: list[str] = []
+    for play in PLAYS:
+        names += [play.name] if play.reports == 1 else [f"{play.name}-{n + 1}" for n in range(play.reports)]
+    return names
+
+
+@contextmanager
+def open_theatre(folder: Path) -> Iterator[Theatre]:
+    """Start both phones and read their list."""
+    names = _names()
+    with ExitStack() as stack:
+        server = stack.enter_context(PrivateAdbServer())
+        untouched = stack.enter_context(warm_phone(server, folder / NEVER, QUICK))
+        feed = feed_of(untouched, 75)
+        entries = dict(zip(names, feed, strict=False))
+        scenario = _scenario(names, entries)
+        served = stack.enter_context(warm_phone(server, folder / ALWAYS, scenario))
+        feed_of(served, 1)
+        yield Theatre(
+            folder, server, {ALWAYS: served, NEVER: untouched}, entries, feed[len(names) :], moment()
+        )
+
+
+def _scenario(names: list[str], entries: dict[str, CatalogueEntry]) -> str:
+    """QUICK with the faults of every play, each limited to its own report."""
+    faults, cached = "", []
+    for play in PLAYS:
+        if play.faults == "{cached}":
+            cached.append(names.index(play.name) + 1)
+        elif play.faults:
+            name = play.name
+            faults += play.faults.format(rank=names.index(name) + 1, file=entries[name].title)
+    return f"{QUICK}[cache]\nprefilled = {cached}\n{faults}"

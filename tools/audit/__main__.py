@@ -1,0 +1,117 @@
+"""`python -m tools.audit [--all] [--html FILE] [--json FILE] [--records DIR]`.
+
+Enumerates the whole contract and reads what the suites recorded about it. Exit 0: nothing wrong and every record is
+there and of this spec. 1: a violation. 3: no violation, but a record was not run. 64: usage. `--all` makes the records
+first, with the same interpreter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from generated.stamp import SPEC_SHA256
+from tools.commandline import Parser
+
+from .gate import Enumeration, enumerate_all
+from .page import render
+from .records import FOLDER, NAMES, Record, faults_of, read_record
+
+EXIT_VIOLATION, EXIT_NOT_RUN = 1, 3
+ROOT = Path(__file__).resolve().parents[2]
+MAKERS: Mapping[str, tuple[str, ...]] = {
+    "coverage": ("-m", "pytest", "-q", "tests/props"),
+    "mutants": ("-m", "tools.mutants"),
+    "atlas": ("-m", "tests.faults.atlas"),
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = Parser(prog="python -m tools.audit", description="Enumerate the contract and judge the suites' records.")
+    parser.add_argument("--all", action="store_true", help="make coverage, mutants and crash atlas first")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the page there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the findings there")
+    parser.add_argument("--records", type=Path, default=FOLDER, metavar="DIR", help="folder of the records")
+    options = parser.parse_args(arguments)
+    failed = make_records(options.records) if options.all else []
+    enumeration = enumerate_all()
+    records = {name: read_record(name, options.records) for name in NAMES}
+    try:
+        if options.html is not None:
+            options.html.write_bytes(render(enumeration, records).encode())
+        if options.json is not None:
+            options.json.write_bytes(_json(enumeration, records))
+    except OSError as error:
+        parser.error(f"cannot write {error.filename}: {error.strerror}")
+    return tell(enumeration, records, failed)
+
+
+def make_records(folder: Path) -> list[str]:
+    """Run what makes the records; returns the names of those whose maker failed."""
+    failed = []
+    environment = {**os.environ, "HIBOR_AUDIT_RECORDS": str(folder.resolve())}
+    for name, words in MAKERS.items():
+        print(f"making {name}: python {' '.join(words)}", file=sys.stderr)
+        done = subprocess.run([sys.executable, *words], cwd=ROOT, env=environment, stdout=sys.stderr, check=False)
+        if done.returncode != 0:
+            failed.append(name)
+    return failed
+
+
+def tell(enumeration: Enumeration, records: Mapping[str, Record], failed: list[str]) -> int:
+    """Print counts and faults; returns the exit code."""
+    for check in enumeration.checks:
+        counts = ", ".join(f"{key} {count:,}" for key, count in check.counts.items())
+        print(f"{'ok ' if not check.violations else 'BAD'} {check.name}: {counts}")
+    print("stops without a closure, as rulings R10 and R12 imply:")
+    for note in enumeration.named("stops without a closure").notes:
+        print(f"    {note}")
+    bad = 0
+    for violation in enumeration.violations:
+        bad += 1
+        print(f"violation: {violation}")
+    for record in records.values():
+        print(f"{record.name}: {record.shown}{_summary(record)}")
+        for fault in faults_of(record):
+            bad += 1
+            print(f"violation: {record.name}: {fault}")
+    for name in failed:
+        bad += 1
+        print(f"violation: {name}: what makes it failed")
+    print(f"{enumeration.seconds:.2f} s ({enumeration.cpu_seconds:.2f} s of processor time), peak {enumeration.peak_mb} MB")
+    if bad:
+        return EXIT_VIOLATION
+    return 0 if all(record.current for record in records.values()) else EXIT_NOT_RUN
+
+
+def _summary(record: Record) -> str:
+    if not record.current:
+        return ""
+    if record.name == "coverage":
+        return "; " + ", ".join(
+            f"{name} {len(table['reached'])}/{len(table['reached']) + len(table['missing'])}"
+            for name, table in record.data["tables"].items()
+        )
+    if record.name == "mutants":
+        return f"; {record.data['made']} made, {record.data['killed']} killed, {len(record.data['survivors'])} survive"
+    return "; " + ", ".join(f"{key} {value}" for key, value in record.data.get("summary", {}).items())
+
+
+def _json(enumeration: Enumeration, records: Mapping[str, Record]) -> bytes:
+    value = {
+        "spec_sha256": SPEC_SHA256,
+        "violations": [violation.to_dict() for violation in enumeration.violations],
+        "enumeration": enumeration.to_dict(),
+        "records": {
+            name: {"state": record.state, "faults": faults_of(record)} for name, record in records.items()
+        },
+    }
+    return (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

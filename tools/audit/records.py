@@ -1,0 +1,84 @@
+"""The audit's records: coverage, mutants and crash atlas, each stamped with the hash of the spec it was made from.
+
+A record is a JSON object in the records folder. One that is missing or carries another stamp is 'not run': what it
+says is about another contract.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from generated.stamp import SPEC_SHA256
+
+FOLDER: Final = Path(__file__).with_name("records")
+NAMES: Final = ("coverage", "mutants", "atlas")
+MADE_BY: Final[Mapping[str, str]] = {
+    "coverage": "python -m pytest tests/props",
+    "mutants": "python -m tools.mutants",
+    "atlas": "python -m tests.faults.atlas",
+}
+STAMP: Final = "spec_sha256"
+
+
+@attrs.frozen
+class Record:
+    """One record. `state` is `current`, `stale`, `missing` or `damaged`; `data` is empty unless it is current."""
+
+    name: str
+    state: str
+    data: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @property
+    def current(self) -> bool:
+        """Made from this spec."""
+        return self.state == "current"
+
+    @property
+    def shown(self) -> str:
+        """What people read: `current`, or `not run` and why."""
+        return self.state if self.current else f"not run ({self.state}); make it with: {MADE_BY[self.name]}"
+
+
+def read_record(name: str, folder: Path = FOLDER) -> Record:
+    """One record of a folder."""
+    path = folder / f"{name}.json"
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Record(name, "missing")
+    except (OSError, ValueError):
+        return Record(name, "damaged")
+    if not isinstance(value, dict):
+        return Record(name, "damaged")
+    if value.get(STAMP) != SPEC_SHA256:
+        return Record(name, "stale")
+    return Record(name, "current", value)
+
+
+def write_record(name: str, data: Mapping[str, Any], folder: Path = FOLDER) -> Path:
+    """Write a record with this spec's stamp; returns its path."""
+    if name not in NAMES:
+        raise ValueError(f"{name} is no record")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
+    text = json.dumps({STAMP: SPEC_SHA256, **data}, ensure_ascii=False, indent=1, sort_keys=False)
+    path.write_bytes((text + "\n").encode())
+    return path
+
+
+def faults_of(record: Record) -> list[str]:
+    """What a current record itself calls wrong: gaps of coverage, survivors without a reason, empty squares."""
+    if not record.current:
+        return []
+    data = record.data
+    if record.name == "coverage":
+        tables: Mapping[str, Any] = data.get("tables", {})
+        return [f"{name}: {key} was not reached" for name, table in tables.items() for key in table["missing"]]
+    if record.name == "mutants":
+        return [f"survivor: {row['change']}" for row in data.get("survivors", ()) if not row.get("reason")]
+    return [str(fault) for fault in data.get("faults", ())]
