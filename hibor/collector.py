@@ -29,6 +29,7 @@ from hibor.governance import RunFacts
 from hibor.hold import read_hold, set_hold
 from hibor.holdings import holdings_of
 from hibor.item import ItemResult
+from hibor.kept_screen import keep_failure
 from hibor.leftovers import Broken
 from hibor.locks import Locks, LockTimeout, LockUnusable
 from hibor.package.layout import Library, new_run_id
@@ -80,6 +81,7 @@ class Collector:
     selected: int = 0
     quota: QuotaSummary = attrs.field(factory=QuotaSummary)
     plan_rows: list[dict[str, Any]] | None = None
+    _first_label: Label | None = None
     _log: logging.Logger = attrs.field(factory=lambda: logging.getLogger("hibor"))
 
     def run(self) -> None:
@@ -89,12 +91,25 @@ class Collector:
             try:
                 self._work(stack)
             except RunStop as stop:
-                self.stop = stop
-                self.progress.warn("stopped", code=stop.code, detail=stop.detail)
+                self._stopped(stop)
             except DeviceError as error:
-                self.stop = RunStop(error.failure, error.detail)
-                self.progress.warn("stopped", code=self.stop.code, detail=self.stop.detail)
+                self._stopped(RunStop(error.failure, error.detail))
             self._close_quota()
+
+    def _stopped(self, stop: RunStop) -> None:
+        """The run as a whole cannot go on: why, and what the screen showed."""
+        self.stop = stop
+        self.progress.warn("stopped", code=stop.code, detail=stop.detail)
+        if stop.writes:
+            self._keep_screen(stop.failure, stop.detail)
+
+    def _keep_screen(self, failure: str, detail: str) -> None:
+        """Keep what stopped the run or its reading of the list; a wall holds the account until a person has looked."""
+        services = self.services
+        if services is None or services.ledger is None:
+            return
+        keep_failure(services.library.run(self.run_id).evidence, services, failure, detail)
+        self._watch_for_walls(failure)
 
     def _work(self, stack: ExitStack) -> None:
         self._open_services(stack)
@@ -166,6 +181,7 @@ class Collector:
         services.quota_label = (
             None if label is None else services.require_ledger().read_label(services.day, label.left)
         )
+        self._first_label = services.quota_label
         self._open_quota(services.quota_label)
         key = "preflight_no_label" if label is None else "preflight"
         left = None if label is None else label.left
@@ -234,6 +250,8 @@ class Collector:
         self.progress.say("discovered", entries=len(reading.entries), screens=reading.screens)
         if reading.incomplete is not None:
             self.progress.warn("incomplete", detail=reading.incomplete)
+        if reading.failure is not None:
+            self._keep_screen(reading.failure, reading.incomplete or "")
         return reading
 
     def _select(self, reading: FeedReading, holdings: Holdings) -> tuple[list[Choice], list[Choice]]:
@@ -275,7 +293,7 @@ class Collector:
         schedule = Schedule(
             services, self.progress, CircuitBreaker(), Canary(known.proven), new_refused=refused
         )
-        services.on_outcome = self._watch_for_walls(schedule)
+        services.on_outcome = self._watch_for_walls
         return schedule
 
     def _account_taken(self, stack: ExitStack) -> Refusal | None:
@@ -290,24 +308,21 @@ class Collector:
         stack.callback(lock.release)
         return None
 
-    def _watch_for_walls(self, schedule: Schedule) -> Callable[[str], None]:
-        """An access-control text met at any point of a NEW item stops the lane, and the account until doctor ran."""
-
-        def seen(reason: str) -> None:
-            if reason != "access_control":
-                return
-            services = self._services
-            wall = RunStop(reason, "the app showed an access-control text")
-            schedule.breaker.trip(wall.code)
-            set_hold(
-                services.library.ledger_folder(self.task.account),
-                services.durable,
-                code=wall.code,
-                detail=wall.detail,
-                at=services.stamp(),
-            )
-
-        return seen
+    def _watch_for_walls(self, reason: str) -> None:
+        """An access-control text met anywhere stops the NEW lane, and the account until doctor ran."""
+        if reason != "access_control":
+            return
+        services = self._services
+        wall = RunStop(reason, "the app showed an access-control text")
+        if self.schedule is not None:
+            self.schedule.breaker.trip(wall.code)
+        set_hold(
+            services.library.ledger_folder(self.task.account),
+            services.durable,
+            code=wall.code,
+            detail=wall.detail,
+            at=services.stamp(),
+        )
 
     def _say_selected(self, selected: list[Choice]) -> None:
         reuse = sum(choice.lane == "PURE_REUSE" for choice in selected)
@@ -340,9 +355,9 @@ class Collector:
             services.day, services.quota_limit, services.quota_label if label is None else label
         )
         quota.label_after = label
-        if quota.label_before is not None and label is not None and services.quota_label is not None:
+        if quota.label_before is not None and label is not None and self._first_label is not None:
             dropped = quota.label_before - label
-            quota.unexplained = dropped - max(0, sums.confirmed - services.quota_label.spent)
+            quota.unexplained = dropped - max(0, sums.confirmed - self._first_label.spent)
         if quota.safe_after is not None:
             self.progress.say("quota_left", left=quota.safe_after)
 

@@ -47,6 +47,7 @@ class Scan:
     rows_read: list[CatalogueEntry] = attrs.field(factory=list)
     screens: int = 0
     interrupted: str | None = None
+    failure: str | None = None
     vanished: list[str] = attrs.field(factory=list)
     report: ScanReport | None = None
     _jumped: Sequence[ListRow] | None = None
@@ -63,6 +64,7 @@ class Scan:
         try:
             following = self.app.next_screen()
         except DeviceError as error:
+            self.failure = error.failure
             return self._interrupt(error.detail)
         return self._as_page(following.new_rows, end=following.end)
 
@@ -169,13 +171,15 @@ def read_list(job: Any, ctx: Any) -> bool:
 
 @attrs.frozen
 class FeedReading:
-    """What is known of the list now: entries newest first, screens read, why it is incomplete (None: complete)."""
+    """What is known of the list now: entries newest first, screens read, why it is incomplete (None: complete).
+    `failure` is the failure word where the phone was the reason."""
 
     entries: tuple[CatalogueEntry, ...]
     screens: int
     incomplete: str | None
     vanished: tuple[str, ...]
     report: ScanReport
+    failure: str | None = None
 
 
 def read_feed(
@@ -213,7 +217,7 @@ def read_feed(
         host.run_job(SCAN_TASK, app.route.name, payload)
         assert scan.report is not None
         entries = tuple(_merged(scan, host, oldest))
-        return FeedReading(entries, scan.screens, _why(scan), tuple(scan.vanished), scan.report)
+        return FeedReading(entries, scan.screens, _why(scan), tuple(scan.vanished), scan.report, scan.failure)
 
 
 def _why(scan: Scan) -> str | None:

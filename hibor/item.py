@@ -79,6 +79,7 @@ class ItemRun:
         self.result: ItemResult | None = None
         self.failure: str | None = None
         self.while_waiting: Callable[[], None] | None = None
+        self.while_settling: Callable[[], None] | None = None
         self._orders = 0
         self.draft.run_started_s = services.deadline.started_s
 
@@ -104,6 +105,12 @@ class ItemRun:
     def use_the_wait(self) -> None:
         """Do, once, what the phone can do meanwhile: called where the item waits for the app's server."""
         meanwhile, self.while_waiting = self.while_waiting, None
+        if meanwhile is not None:
+            meanwhile()
+
+    def use_the_settling(self) -> None:
+        """The same, once, where a file that has come has to stand still for a while."""
+        meanwhile, self.while_settling = self.while_settling, None
         if meanwhile is not None:
             meanwhile()
 

@@ -227,11 +227,11 @@ def contents_csv(package: Package, words: Words) -> bytes:
     writer.writerow([words(f"index.column.{name}") for name in COLUMNS])
     for one in package.reports:
         facts = _facts(one, words)
-        writer.writerow([_cell(facts.get(name)) for name in COLUMNS])
+        writer.writerow([spreadsheet_cell(facts.get(name)) for name in COLUMNS])
     for gone in package.missing:
         facts = {**attrs.asdict(gone), "outcome": words("page.outcome.STOPPED")}
         facts["reason"] = f"{gone.reason} ({gone.code})" if gone.code else gone.reason
-        writer.writerow([_cell(facts.get(name)) for name in COLUMNS])
+        writer.writerow([spreadsheet_cell(facts.get(name)) for name in COLUMNS])
     return b"\xef\xbb\xbf" + text.getvalue().encode()
 
 
@@ -254,7 +254,8 @@ def _facts(one: Packed, words: Words) -> dict[str, Any]:
     }
 
 
-def _cell(value: Any) -> str:
+def spreadsheet_cell(value: Any) -> str:
+    """A cell no spreadsheet takes for a formula, and a code whose leading zeros it keeps."""
     text = "" if value is None else str(value)
     if text.startswith("0") and text.isdecimal():
         return f'="{text}"'  # 000333 would be opened as the number 333

@@ -193,7 +193,7 @@ def open_list(station: Station, task: Task) -> App:
     """Reach the phone and bring the app's list onto the screen, for a command that only reads it."""
     device = station.open_device()
     try:
-        profile, _package = _profile_and_app(station, task, device)
+        profile, _package = _profile_and_app(task, device)
     except ProfileError as error:
         raise RunStop("task_invalid", str(error)) from error
     app = App(device, profile, station.clock)

@@ -203,6 +203,7 @@ class Schedule:
             self.breaker.trip(item.ended.code)
         if queue:
             item.while_waiting = partial(self._open_page_ahead, queue)
+            item.while_settling = partial(self._look_ahead, queue)
         needs_phone = choice.source != "PROJECT_REUSE"
         more = item.run_phone() if needs_phone else True
         if not more:
@@ -219,7 +220,7 @@ class Schedule:
         services = self.services
         app = services.require_app()
         free = app.profile.detail.survives_leaving and app.profile.detail.opening_is_free
-        if not free or app.profile.quota.charged_on == "open" or self.canary.must_wait or self.breaker.open:
+        if not free or app.profile.quota.charged_on == "open" or self.breaker.open:
             return
         if services.deadline.remaining_s() <= services.pace.new_item_s or queue[0].lane != "NEW_TRIGGER":
             return
@@ -227,6 +228,19 @@ class Schedule:
             approach(app, queue[0].entry)
         except DeviceError as error:
             services.log.info("the next page could not be opened ahead: %s", error.detail)
+
+    def _look_ahead(self, queue: Sequence[Choice]) -> None:
+        """While a file that has come stands still, the opened page is looked at once more.
+
+        The dump is still fresh when the file has been pulled, and the first tap of the next item can rest on it.
+        """
+        app = self.services.require_app()
+        if queue[0].lane != "NEW_TRIGGER" or app.opened != queue[0].entry.report_id:
+            return
+        try:
+            app.detail_screen(anew=True)
+        except DeviceError as error:
+            self.services.log.info("the next page could not be looked at ahead: %s", error.detail)
 
     def _take(self, pending: _Pending) -> Finished:
         result = self._result_of(pending)

@@ -37,26 +37,45 @@ class Pace:
 
 
 class Pacer:
-    """At least `spacing_s` between two triggers (design 1, guard rails); no jitter, no way around it."""
+    """At least `spacing_s` between two triggers (design 1, guard rails); no jitter, no way around it.
+
+    A trigger is the tap that pays. What leads up to that tap may begin earlier by `lead_s`, the shortest time it has
+    taken in this run, because the tap itself waits for its turn once more.
+    """
+
+    MOST_LEAD_S = 2.0  # the last wait must not let the dump grow old that the tap rests on
 
     def __init__(self, clock: Clock, spacing_s: float) -> None:
         self._clock = clock
         self._spacing_s = spacing_s
         self._last_s: float | None = None
         self.waited_s = 0.0
+        self.lead_s = 0.0
 
-    def wait_for_turn(self) -> None:
-        """Wait until the next trigger is allowed."""
+    @property
+    def last_s(self) -> float | None:
+        """When the last trigger was tapped, in the clock's monotonic time; None before the first."""
+        return self._last_s
+
+    def left_s(self, lead_s: float = 0.0) -> float:
+        """Seconds until what leads up to the next trigger by `lead_s` may begin; 0 when it may now."""
         if self._last_s is None:
-            return
-        wait_s = self._last_s + self._spacing_s - self._clock.monotonic_s()
+            return 0.0
+        return max(0.0, self._last_s + self._spacing_s - lead_s - self._clock.monotonic_s())
+
+    def wait_for_turn(self, lead_s: float = 0.0) -> None:
+        """Wait until the next trigger, or what leads up to it by `lead_s`, is allowed."""
+        wait_s = self.left_s(lead_s)
         if wait_s > 0:
             self.waited_s += wait_s
             self._clock.sleep(wait_s)
 
-    def triggered(self, at_s: float) -> None:
-        """A trigger's last control was tapped at `at_s` of the clock's monotonic time."""
+    def triggered(self, at_s: float, *, begun_s: float | None = None) -> None:
+        """A trigger's last control was tapped at `at_s` of the clock's monotonic time; its taps began at `begun_s`."""
         self._last_s = at_s
+        if begun_s is not None and at_s > begun_s:
+            taken_s = min(at_s - begun_s, self.MOST_LEAD_S)
+            self.lead_s = min(self.lead_s, taken_s) if self.lead_s else taken_s
 
 
 @attrs.define(kw_only=True)
@@ -111,6 +130,15 @@ class Services:
     def block_ledger(self, why: str) -> None:
         """The ledger is in doubt: nothing is appended any more in this run (ruling R28)."""
         self.ledger_blocked = self.ledger_blocked or why
+
+    def follow_label(self, remaining: int | None) -> None:
+        """The app's remaining quota as a page shows it: less than the books expect is believed at once (design 4)."""
+        if remaining is None or self.ledger is None or self.ledger_blocked is not None:
+            return
+        seen = self.ledger.read_label(self.day, remaining)
+        known = self.quota_label
+        if known is None or seen.remaining < known.remaining - max(0, seen.spent - known.spent):
+            self.quota_label = seen
 
     def ledger_head(self) -> Head:
         """The ledger's head as far as this run has read it."""

@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ import attrs
 from generated.governance import GUARD_RAILS
 from generated.stamp import SPEC_SHA256
 from hibor import __version__
+from hibor.clock import SystemClock
 from hibor.collector import Collector, Orders
 from hibor.consent import require_consent
 from hibor.deadline import Deadline
@@ -38,6 +38,7 @@ from hibor.station import (
 )
 from hibor.stops import RunStop
 from hibor.task import Task, TaskError, load_task, with_options
+from hibor.waiting import wait_for_phone
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
@@ -84,6 +85,8 @@ def _interrupted() -> RunStop:
 def _collect(
     options: Mapping[str, Any], task: Task, station: Station, progress: Progress, interrupts: Interrupts
 ) -> int:
+    if options["wait"]:
+        wait_for_phone(station, parse_duration_s(options["wait"]), progress)
     deadline = Deadline(station.clock, task.deadline_s, GUARD_RAILS["closing_reserve_s"])
     progress.deadline = deadline
     orders = Orders(
@@ -115,10 +118,10 @@ def resolve_task(options: Mapping[str, Any]) -> tuple[Task, bool]:
     simulated = bool(options["scenario"]) or not named
     if options["time_scale"] is not None and not (simulated and 0 < options["time_scale"] <= 1000):
         raise ValueError("--time-scale: more than 0, at most 1000, and only with the simulated phone")
-    if options["wait"] is not None:
-        parse_duration_s(options["wait"])
     if simulated and (options["device"] or options["adb_server"]):
         raise ValueError("--scenario starts a simulated phone; --device and --adb-server name a real one")
+    if options.get("wait"):
+        parse_duration_s(options["wait"])
     if options["task"]:
         task = load_task(options["task"])
     else:
@@ -195,7 +198,7 @@ def _stopped_document(stop: RunStop, task: Task | None) -> dict[str, Any]:
         interrupted=stop.interrupted,
     )
     document = RunDocument(
-        run_id=new_run_id(datetime.now(UTC)),
+        run_id=new_run_id(SystemClock().now()),
         facts=facts,
         stop_reason=StopReason(stop.code, stop.detail),
         task=None if task is None else _task_values(task),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from collections.abc import Callable
 
 import attrs
 
@@ -53,8 +54,13 @@ def is_black(png: bytes) -> bool:
 
 def capture(device: Device, tree: UiTree) -> ScreenEvidence:
     """Hashes and bytes of the dump at hand and of the screen now."""
+    return evidence_of(tree, device.screenshot)
+
+
+def evidence_of(tree: UiTree, picture: Callable[[], bytes]) -> ScreenEvidence:
+    """A dump together with the PNG that `picture` returns, or with why it raised `DeviceError`."""
     try:
-        png = device.screenshot()
+        png = picture()
     except DeviceError as error:
         return ScreenEvidence(tree.digest, None, tree.xml, None, note=str(error))
     black = is_black(png)

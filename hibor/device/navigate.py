@@ -18,6 +18,7 @@ import attrs
 from hibor.clock import Clock
 from hibor.device.anchors import find_one, present
 from hibor.device.errors import DeviceError
+from hibor.device.places import overlap, positions, row_of
 from hibor.device.profile_types import Anchor, Profile, Route
 from hibor.device.protocol import Device
 from hibor.device.reading import (
@@ -52,7 +53,6 @@ MAX_BACKS: Final = 4
 END_SWIPES: Final = 2
 MAX_HALF_SWIPES: Final = 3
 MAX_SWIPES: Final = 400
-_SWIPE_OVERLAP_ROWS: Final = 1
 
 
 @attrs.frozen
@@ -246,11 +246,11 @@ class App:
         for _ in range(self._blind_swipes(ahead, screen) // 2):
             self._swipe(-self.profile.pace.swipe_share, screen, fling=True)
         for _ in range(MAX_SWIPES):
-            before = _positions(screen)
+            before = positions(screen)
             for _ in range(END_SWIPES):  # one of them may be lost, and a lost one must not look like the top
                 self._swipe(-self.profile.pace.swipe_share, screen, fling=True)
             screen = self.list_screen()
-            if _positions(screen) == before:
+            if positions(screen) == before:
                 self._order = []
                 return self._remember(screen.tree)
         raise DeviceError("cursor_lost", "the top of the list cannot be reached")
@@ -279,7 +279,7 @@ class App:
         while True:
             self._swipe_px(self._page_px(before), before)
             after = self._settled_overlap(before)
-            if _positions(after) != _positions(before):
+            if positions(after) != positions(before):
                 old = {row.key for row in before.rows if not row.incomplete}
                 fresh = tuple(r for r in after.rows if not r.incomplete and r.key not in old)
                 return NextScreen(after, fresh, after.end is True)
@@ -297,37 +297,61 @@ class App:
         after = self.list_screen()
         back = self.profile.pace.swipe_share / 2
         for _ in range(MAX_HALF_SWIPES):
-            if _overlap(before, after) or not before.entries():
+            if overlap(before, after) or not before.entries():
                 return after
             self._swipe(-back, after)
             after = self.list_screen()
-        if _overlap(before, after):
+        if overlap(before, after):
             return after
         raise DeviceError("cursor_lost", "no row is on both screens: the list moved while it was read")
 
     def find_row(self, report_id: str, *, max_screens: int = 60) -> ListRow:
         """The row of a report: where it was seen before, else searched from the top. Raises `cursor_lost`."""
-        row = _row_of(self.list_screen(), report_id)
+        self._blind_start(report_id)
+        row = row_of(self.list_screen(), report_id)
         if row is None and report_id in self._order:
             row = self._seek_known(report_id)
         if row is not None:
             return row
         screen = self.to_list_top()
         for _ in range(max_screens):
-            row = _row_of(screen, report_id)
+            row = row_of(screen, report_id)
             if row is not None:
                 return row
             following = self.next_screen()
             screen = following.screen
-            if following.end and _row_of(screen, report_id) is None:
+            if following.end and row_of(screen, report_id) is None:
                 break
         raise DeviceError("cursor_lost", f"report {report_id} is not in the list any more")
+
+    def _blind_start(self, report_id: str) -> None:
+        """Far from the report by the last look, however old: the known distance first, then the next look.
+
+        Only while that look's list has not been left; a swipe needs no fresh dump, a tap does.
+        """
+        screen = self._list
+        if screen is None or self.looker.fresh(screen.tree):
+            return
+        places = {one: place for place, one in enumerate(self._order)}
+        shown = [places[row.report_id] for row in screen.entries() if row.report_id in places]
+        if report_id in places and shown and not min(shown) <= places[report_id] <= max(shown):
+            self._swipe_towards(places[report_id], shown, screen, least=0)
+
+    def _swipe_towards(self, wanted: int, shown: list[int], screen: ListScreen, least: int = 1) -> None:
+        """Swipe the distance that surely does not pass the row at `wanted`. To the first rows of the list
+        it is flung: the top stops what goes too far."""
+        down = wanted > max(shown)
+        distance = wanted - max(shown) if down else min(shown) - wanted
+        fling = not down and wanted < len(shown)
+        share = self.profile.pace.swipe_share * (1 if down else -1)
+        for _ in range(max(least, self._blind_swipes(distance + len(shown) // 2, screen))):
+            self._swipe(share, screen, fling=fling)
 
     def _seek_known(self, report_id: str) -> ListRow | None:
         """Swipe to where the report was seen; None when it is not there (any more)."""
         for _ in range(12):
             screen = self.list_screen()
-            row = _row_of(screen, report_id)
+            row = row_of(screen, report_id)
             if row is not None:
                 return row
             places = {one: place for place, one in enumerate(self._order)}
@@ -337,11 +361,7 @@ class App:
             wanted = places[report_id]
             if min(shown) < wanted < max(shown):
                 return None
-            down = wanted > max(shown)
-            distance = wanted - max(shown) if down else min(shown) - wanted
-            share = self.profile.pace.swipe_share * (1 if down else -1)
-            for _ in range(max(1, self._blind_swipes(distance + len(shown) // 2, screen))):
-                self._swipe(share, screen)
+            self._swipe_towards(wanted, shown, screen)
         return None
 
     # -- the detail page ----------------------------------------------------------------------------------
@@ -404,11 +424,14 @@ class App:
             return error
         return None
 
-    def detail_screen(self) -> DetailScreen:
-        """The detail page as it is now: the last dump while it is fresh and of that page, else a new one."""
+    def detail_screen(self, *, anew: bool = False) -> DetailScreen:
+        """The detail page as it is now: the last dump while it is fresh and of that page, else (or `anew`) a
+        new one, with a picture taken beside it.
+        """
         tree = self.last_tree
-        if tree is None or not self.looker.fresh(tree) or not is_detail(tree, self.profile):
-            tree = self.looker.look("detail")
+        if anew or tree is None or not self.looker.fresh(tree) or not is_detail(tree, self.profile):
+            with self.looker.picturing():
+                tree = self.looker.look("detail")
         return read_detail(tree, self.profile, self.looker.phone_now())
 
     def back(self) -> ListScreen:
@@ -473,22 +496,3 @@ class App:
                 self.looker.changed()
                 self._tap_chain((history.home,), "quota.history.home")
         return self._return_to_list()
-
-
-def _positions(screen: ListScreen) -> tuple[tuple[tuple[str, ...], int], ...]:
-    """What is on the screen and where: two equal values mean that nothing moved."""
-    return tuple((row.key, row.visible.top) for row in screen.rows)
-
-
-def _overlap(before: ListScreen, after: ListScreen) -> bool:
-    """Whether at least one report is whole on both screens."""
-    old = {row.key for row in before.rows if row.kind in ("report", "pinned") and row.report_id}
-    new = {row.key for row in after.rows if row.kind in ("report", "pinned") and row.report_id}
-    return len(old & new) >= _SWIPE_OVERLAP_ROWS
-
-
-def _row_of(screen: ListScreen, report_id: str) -> ListRow | None:
-    """The report's row on this screen, the unpinned one first, if enough of it is visible to be tapped."""
-    found = [r for r in screen.rows if r.report_id == report_id and r.visible.height >= 40]
-    found.sort(key=lambda r: r.kind != "report")
-    return found[0] if found else None

@@ -9,12 +9,15 @@ before the event. No tap is repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
 from hibor.clock import Clock
 from hibor.device.errors import DeviceError
+from hibor.device.evidence import ScreenEvidence, capture, evidence_of
 from hibor.device.profile_types import MAX_DISMISSALS, Profile
 from hibor.device.protocol import Device, Screen, TapResult
 from hibor.device.reading import read_dialog
@@ -38,6 +41,9 @@ class Looker:
         self._offset: timedelta | None = None
         self._zone_now: datetime | None = None
         self._tapped: set[tuple[str, int]] = set()
+        self._picturing = False
+        self._pictured: ScreenEvidence | None = None
+        self.dump_s = 0.0
 
     def phone_now(self) -> datetime:
         """The phone's clock, aware; read once and then carried on by our own clock (`sync_clock` reads it
@@ -55,9 +61,34 @@ class Looker:
 
     def raw_look(self, screen_key: str = "") -> UiTree:
         """A dump, whatever it shows."""
-        tree = self.device.dump(screen_key)
+        begun_s = self.clock.monotonic_s()
+        tree = self._pictured_dump(screen_key) if self._picturing else self.device.dump(screen_key)
+        self.dump_s = self.clock.monotonic_s() - begun_s
         self.last_tree = tree
         return tree
+
+    @contextmanager
+    def picturing(self) -> Iterator[None]:
+        """Within: a picture of the screen is taken beside each dump. Both only look, so neither disturbs the
+        other, and the picture costs no time of its own."""
+        self._picturing = True
+        try:
+            yield
+        finally:
+            self._picturing = False
+
+    def _pictured_dump(self, screen_key: str) -> UiTree:
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="picture") as beside:
+            picture = beside.submit(self.device.screenshot)
+            tree = self.device.dump(screen_key)
+            self._pictured = evidence_of(tree, picture.result)
+        return tree
+
+    def evidence(self, tree: UiTree) -> ScreenEvidence:
+        """The screen of a dump, for the journal: the picture taken beside it, else one taken now."""
+        if self._pictured is not None and self._pictured.dump is tree.xml:
+            return self._pictured
+        return capture(self.device, tree)
 
     def look(self, screen_key: str = "", *, seen: UiTree | None = None) -> UiTree:
         """A dump of the app, without walls; dialogs the profile may close are closed (at most 3 a run).

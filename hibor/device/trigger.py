@@ -93,7 +93,7 @@ def prepare(app: App, expected: ReportFacts) -> Prepared | AlreadyDownloaded:
     if page.button != "idle":
         find_one(page.tree, app.profile.trigger.button, "trigger.button")
         raise DeviceError("anchor_drift", "the download button says something unknown", command_sent=False)
-    evidence = capture(app.device, page.tree)
+    evidence = app.looker.evidence(page.tree)
     tree = page.tree if app.looker.fresh(page.tree) else _same_page(app, expected)
     first = app.profile.trigger.steps[0]
     app.looker.target(tree, _control(tree, first), f"trigger.steps.{first.name}")
@@ -101,9 +101,9 @@ def prepare(app: App, expected: ReportFacts) -> Prepared | AlreadyDownloaded:
     return Prepared(expected, evidence, tree, label.left if label else None)
 
 
-def press(app: App, prepared: Prepared) -> TriggerRun:
+def press(app: App, prepared: Prepared, *, before_paying: Callable[[], None] = lambda: None) -> TriggerRun:
     """Tap every step's control once. The caller has journalled TRIGGER_INTENT; nothing is raised from here
-    on.
+    on. `before_paying` waits, if need be, until a trigger is allowed again.
     """
     run = TriggerRun(
         (),
@@ -113,7 +113,7 @@ def press(app: App, prepared: Prepared) -> TriggerRun:
         prepared.evidence,
         expected=prepared.expected,
     )
-    return _steps(app, run, prepared.tree)
+    return _steps(app, run, prepared.tree, before_paying)
 
 
 def run_trigger(
@@ -144,7 +144,7 @@ def _control(tree: UiTree, step: Step) -> UiNode:
     return find_one(tree, step.tap, f"trigger.steps.{step.name}.tap")
 
 
-def _steps(app: App, run: TriggerRun, tree: UiTree) -> TriggerRun:
+def _steps(app: App, run: TriggerRun, tree: UiTree, before_paying: Callable[[], None]) -> TriggerRun:
     """Every step once. From here on nothing is raised: what went wrong is part of the result."""
     for place, step in enumerate(app.profile.trigger.steps):
         name = f"trigger.steps.{step.name}"
@@ -154,6 +154,8 @@ def _steps(app: App, run: TriggerRun, tree: UiTree) -> TriggerRun:
             elif not app.looker.fresh(tree) and run.expected is not None:
                 tree = _same_page(app, run.expected)
             node = _control(tree, step)
+            if step.paying:
+                before_paying()
             x, y = app.looker.target(tree, node, name)
         except DeviceError as error:
             return attrs.evolve(run, problem=error)

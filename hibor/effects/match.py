@@ -7,6 +7,7 @@ that its own name may identify it, so that the checks of P05 can say what is wro
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -40,6 +41,10 @@ PASSING: Final = frozenset({"link_lost", "command_timeout", "device_offline", "s
 """Failures of the link that may pass by themselves."""
 LATER_LOOK_S: Final = 30.0
 """How long an uncertain trigger's one later look lasts, in seconds."""
+WAIT_SHARE: Final = 0.03
+LEAST_PAUSE_S: Final = 0.02
+QUICK_BYTES: Final = 16 * 1024 * 1024
+"""Up to this size a file is pulled within a second or so, and a dump taken while it settles is still fresh then."""
 
 
 @attrs.define
@@ -48,6 +53,21 @@ class Search:
 
     looks: dict[str, list[tuple[float, RemoteFile | None]]] = attrs.field(factory=dict)
     pulled: dict[str, tuple[RemoteFile, Candidate, PdfReport]] = attrs.field(factory=dict)
+
+    def present(self) -> list[RemoteFile]:
+        """The files of the last look."""
+        return [file for looks in self.looks.values() if (file := looks[-1][1]) is not None]
+
+    def still_since(self) -> list[float]:
+        """For each of them, when it was first seen as it is now, in the clock's seconds."""
+        found = []
+        for looks in self.looks.values():
+            last = looks[-1][1]
+            if last is None:
+                continue
+            same = itertools.takewhile(lambda look, last=last: look[1] and same_state(look[1], last), looks[::-1])
+            found.append(min(at_s for at_s, _file in same))
+        return found
 
 
 def wanted_of(item: ItemRun) -> Wanted:
@@ -115,7 +135,19 @@ def search(item: ItemRun, limit_s: float) -> CacheIdentity | None:
         if clock.monotonic_s() >= end_s:
             return None
         services.deadline.require_phone_time()
-        clock.sleep(min(profile.pace.poll_s, profile.cache.settle_s / 2))
+        present = seen.present()
+        if present and max(file.size_bytes for file in present) <= QUICK_BYTES:
+            item.use_the_settling()
+        clock.sleep(_pause_s(seen, profile, clock.monotonic_s(), end_s - limit_s))
+
+
+def _pause_s(seen: Search, profile: Profile, now_s: float, begun_s: float) -> float:
+    """How long until the next look, in seconds: to the moment a file has stood still for long enough, else a small
+    share of what was waited already, so that noticing late costs little in proportion."""
+    poll_s, settle_s = profile.pace.poll_s, profile.cache.settle_s
+    due_s = [at_s + settle_s - now_s for at_s in seen.still_since() if at_s + settle_s > now_s]
+    pause_s = min(poll_s, max(poll_s / 3, (now_s - begun_s) * WAIT_SHARE))
+    return max(LEAST_PAUSE_S, min([pause_s, settle_s / 2, *due_s]))
 
 
 def look_once(item: ItemRun, seen: Search) -> CacheIdentity | None:

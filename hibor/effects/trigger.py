@@ -41,13 +41,24 @@ def open_detail(item: ItemRun) -> str:
         raise EffectFailure("detail_mismatch", "the page that opened is not the report of the catalogue")
     item.draft.learned_analysts = page.facts.analysts
     item.draft.baseline = cache.listing()
-    services.pacer.wait_for_turn()
+    _wait_for_turn(item, page)
     prepared = prepare(app, page.facts)
     if isinstance(prepared, AlreadyDownloaded):
         export_downloaded(item)
         raise EffectFailure("already_downloaded", "the app already holds this report's file; nothing was tapped")
     item.draft.prepared = prepared
     return "detail_open"
+
+
+def _wait_for_turn(item: ItemRun, page: DetailScreen) -> None:
+    """Wait for the spacing, so that the dump the first tap rests on is fresh when the turn comes."""
+    services, looker = item.services, item.services.require_app().looker
+    lead_s = services.pacer.lead_s
+    left_s = services.pacer.left_s(lead_s)
+    if left_s > looker.dump_s and looker.age_s(page.tree) + left_s > looker.profile.pace.max_dump_age_s:
+        services.pacer.wait_for_turn(lead_s + looker.dump_s)
+        services.require_app().detail_screen(anew=True)
+    services.pacer.wait_for_turn(lead_s)
 
 
 def approach(app: App, entry: CatalogueEntry) -> DetailScreen:
@@ -79,8 +90,9 @@ def trigger(item: ItemRun) -> str:
     services, draft = item.services, item.draft
     app, cache = services.require_app(), services.require_cache()
     before: ScreenEvidence = draft.prepared.evidence
-    run = press(app, draft.prepared)
-    services.pacer.triggered(run.sent_s)
+    begun_s = services.clock.monotonic_s()
+    run = press(app, draft.prepared, before_paying=services.pacer.wait_for_turn)
+    services.pacer.triggered(run.sent_s, begun_s=begun_s if run.paying_sent else None)
     draft.prepared = None
     seen = Search()
     try:
@@ -101,6 +113,7 @@ def trigger(item: ItemRun) -> str:
     }
     if verdict != "confirmed":
         _keep_screens(item, before, outcome)
+    services.follow_label(outcome.label_after)
     services.on_outcome(outcome.reason)
     _leave_page(item, proven_idle=verdict == "not_occurred")
     return verdict

@@ -123,6 +123,11 @@ class RunFolder:
         return self.path.name
 
     @property
+    def evidence(self) -> Path:
+        """Folder with dumps and screenshots of what stopped the run itself."""
+        return self.path / "evidence"
+
+    @property
     def run_json(self) -> Path:
         """The run terminal, the document on stdout."""
         return self.path / "run.json"

@@ -26,8 +26,8 @@ from hibor.package.journal import split_lines
 SCHEMA_VERSION = 1
 Line = bytes
 """A line of the file; the row's own key `bytes` hides the type's name inside the class."""
-STEPS = frozenset({"manifest.append", "manifest.move_unfinished"})
-"""Default names of the manifest's durable steps."""
+STEPS = frozenset({"manifest.append", "tail.move"})
+"""Names of the manifest's durable steps (spec/steps.yaml)."""
 
 
 class ManifestInvalid(Exception):
@@ -153,7 +153,7 @@ class Manifest:
             with self._lock:
                 return self._append(row, step)
 
-    def move_unfinished(self, *, step: str = "manifest.move_unfinished") -> MovedTail | None:
+    def move_unfinished(self, *, step: str = "tail.move") -> MovedTail | None:
         """Move an unfinished last line into a side file, for recovery. Raises `DurableError`,
         `LockTimeout`.
         """

@@ -36,17 +36,18 @@ from hibor.quota.store import LedgerStore
 
 RETRIGGER_AFTER_S = 900.0
 """A retrigger is refused for 15 minutes after the report's last event, in seconds (design 4)."""
-STEPS = frozenset(
-    {
-        "ledger.reserve",
-        "ledger.append",
-        "ledger.settle",
-        "ledger.repair",
-        "ledger.repaired",
-        "ledger.accept_clock",
-    }
-)
-"""Default names of the ledger's durable steps; effects pass their own."""
+_APPEND_STEPS = {
+    events.RESERVED: "reserve.append",
+    events.RELEASED: "release.append",
+    events.CONFIRMED: "confirm.append",
+    events.UNCERTAIN: "doubt.append",
+    "ARTIFACT_SUCCESS": "artifact.append",
+    "ARTIFACT_DUPLICATE_OR_FAILED": "reject.append",
+}
+_SETTLE_STEPS = {events.RELEASED: "settle.release", events.UNCERTAIN: "settle.doubt"}
+_OWN_STEPS = ("ledger.clock", "ledger.repair")
+STEPS = frozenset({*_APPEND_STEPS.values(), *_SETTLE_STEPS.values(), *_OWN_STEPS})
+"""Names of the ledger's durable steps (spec/steps.yaml); an effect that has several names for one passes its own."""
 
 
 @attrs.frozen
@@ -214,7 +215,7 @@ class Ledger:
         attempted_reports: Collection[str] = (),
         *,
         retrigger: bool = False,
-        step: str = "ledger.reserve",
+        step: str = _APPEND_STEPS[events.RESERVED],
     ) -> Event:
         """Decide and append RESERVED under one lock.
 
@@ -246,7 +247,7 @@ class Ledger:
         return self._store.write(decide)
 
     def append(
-        self, event_type: str, reservation: Event, data: Mapping[str, Any], *, step: str = "ledger.append"
+        self, event_type: str, reservation: Event, data: Mapping[str, Any], *, step: str | None = None
     ) -> Event:
         """Append a quota or artifact event to a reservation's family; the same event again returns the first.
 
@@ -272,11 +273,12 @@ class Ledger:
             ids = {"report_id": family.report_id, "ordinal": family.ordinal, "item_id": family.item_id}
             run_id = reservation.run_id
             now = self._clock.now()
-            return self._store.append(event_type, now, step, day=family.day, data=data, run_id=run_id, **ids)
+            name = step or _APPEND_STEPS[event_type]
+            return self._store.append(event_type, now, name, day=family.day, data=data, run_id=run_id, **ids)
 
         return self._store.write(decide)
 
-    def settle(self, reservation: Event, *, attempted: bool | None, step: str = "ledger.settle") -> Event:
+    def settle(self, reservation: Event, *, attempted: bool | None, step: str | None = None) -> Event:
         """End an open reservation: released if surely not attempted, else uncertain (ruling R19).
 
         `attempted` None means that the item's folder is missing, which counts as attempted. A family that
@@ -286,9 +288,10 @@ class Ledger:
         if view.quota is not None:
             return view.quota
         event_type = events.RELEASED if attempted is False else events.UNCERTAIN
-        return self.append(event_type, reservation, {"attempted": attempted, "settled": True}, step=step)
+        data = {"attempted": attempted, "settled": True}
+        return self.append(event_type, reservation, data, step=step or _SETTLE_STEPS[event_type])
 
-    def accept_clock(self, reason: str, *, step: str = "ledger.accept_clock") -> Event:
+    def accept_clock(self, reason: str, *, step: str = "ledger.clock") -> Event:
         """Record that the host's clock is right although it is behind the last event, which ends the
         lock-out.
         """
@@ -297,7 +300,7 @@ class Ledger:
         previous_at = self.last_at
         return self._outside(events.CLOCK_ACCEPTED, {"previous_at": previous_at, "reason": reason}, step)
 
-    def record_repair(self, data: Mapping[str, Any], *, step: str = "ledger.repaired") -> Event:
+    def record_repair(self, data: Mapping[str, Any], *, step: str = "ledger.repair") -> Event:
         """Append REPAIRED; `hibor.quota.repair` calls it after it has moved an unfinished line aside."""
         return self._outside(events.REPAIRED, data, step)
 

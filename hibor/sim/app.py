@@ -76,6 +76,7 @@ class ResearchApp:
         self.dialog: Dialog | None = None
         self.popup = ""
         self.opaque_list = False
+        self._stale_dumps = 0
         self._change: tuple[float, Callable[[], None]] | None = None
         self._load_due_s: float | None = None
         self._toast = ""
@@ -94,6 +95,11 @@ class ResearchApp:
         if self._load_due_s is not None and self._load_due_s <= now_s:
             self._load_due_s = None
             self._loaded()
+
+    def take_stale(self) -> bool:
+        """Whether the next dump still shows the page before (fault F34)."""
+        self._stale_dumps -= self._stale_dumps > 0
+        return self._stale_dumps > 0
 
     def idle_at_s(self, now_s: float) -> float:
         """When the screen comes to rest: the end of the running change, else now."""
@@ -396,6 +402,8 @@ class ResearchApp:
                 self.list.follow_server()
             elif fault.kind == "feed_refresh":
                 self.list.refresh()
+            elif fault.kind == "dump_stale" and fault.site != "dump":
+                self._stale_dumps = fault.amount + 1
 
     def _delete(self, fault: Fault) -> None:
         """Delete the report of the fault's rank, else the newest ones that are scrolled past."""

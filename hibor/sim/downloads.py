@@ -24,6 +24,7 @@ from hibor.sim.vfs import Vfs, VfsError
 CACHE_FOLDER = PUBLIC_FOLDER
 TITLE_LIMIT_CHARS = 60
 EARLY_SHARE = 0.6
+OUTDATED = "outdated:"
 
 
 def cache_name(report: Report, taken: Callable[[str], bool]) -> str:
@@ -114,8 +115,16 @@ class Downloads:
             if self._exports:
                 self.export(report.report_id, finished_s)
 
+    def leave_outdated(self, ranks: Sequence[int]) -> None:
+        """Files the app keeps under these reports' names although it does not count them as theirs (fault F28)."""
+        for rank in ranks:
+            report, other = self._feed.at_rank(rank), self._feed.at_rank(rank + 1)
+            path = self._new_path(report, self._folder)
+            self._finish(f"{OUTDATED}{report.report_id}", path, other.report_id, "good", -86_400.0)
+
     def _new_path(self, report: Report, folder: str) -> str:
-        paths = {file.path for file in self._state.files} | {one.path for one in self._state.downloads}
+        kept = [file for file in self._state.files if not file.report_id.startswith(OUTDATED)]
+        paths = {file.path for file in kept} | {one.path for one in self._state.downloads}
         return f"{folder}/{cache_name(report, lambda name: f'{folder}/{name}' in paths)}"
 
     def export(self, report_id: str, now_s: float) -> None:

@@ -120,6 +120,7 @@ class SimPhone:
             self._state.quota_used = scenario.quota.used
             self._state.quota_day = clock.now().astimezone(PHONE_ZONE).date().isoformat()
             self.downloads.prefill(scenario.cache.prefilled)
+            self.downloads.leave_outdated(scenario.cache.outdated)
         else:
             self.downloads.restore()
         self.app = ResearchApp(
@@ -299,13 +300,14 @@ class SimPhone:
         self._wait_for_rest()
         with self._lock:
             self.settle()
-            if "dump_stale" in struck and self._last_xml is not None:
+            if ("dump_stale" in struck or self.app.take_stale()) and self._last_xml is not None:
                 return DumpResult("", self._last_xml)
             self.app.opaque_list = "webview" in struck
             renamed = dict(struck["anchor_drift"].rename) if "anchor_drift" in struck else {}
             junk = "dump_junk" in struck
+            reworded = dict(struck["text_drift"].rename) if "text_drift" in struck else {}
             window = shown(self._window(), self._scenario.app, self.feed.report)
-            xml = window_xml(window, self._scenario.phone.rotation, compressed, renamed, junk)
+            xml = window_xml(window, self._scenario.phone.rotation, compressed, renamed, junk, reworded)
             self.app.opaque_list = False
             self._last_xml = xml
             self._store.save()
@@ -473,4 +475,7 @@ class SimPhone:
         if widget is None:
             return None
         struck = self._faults.take("tap", widget.report_id, widget.id_name, kinds=("tap_ack_lost",))
-        return LinkFault("drop", struck[0].wait_s, -1) if struck else None
+        if not struck:
+            return None
+        # With a time it is the whole link that goes, and it stays away so long.
+        return LinkFault("offline" if struck[0].wait_s else "drop", struck[0].wait_s, -1)

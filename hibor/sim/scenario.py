@@ -94,9 +94,13 @@ class QuotaSettings:
 
 @attrs.frozen
 class CacheSettings:
-    """Files already in the phone's cache at the first start, by rank, and whether adb may read the folder."""
+    """Files already in the phone's cache at the first start, by rank, and whether adb may read the folder.
+
+    `outdated` are reports under whose file names the app keeps other bytes, which a download replaces (fault F28).
+    """
 
     prefilled: tuple[int, ...] = ()
+    outdated: tuple[int, ...] = ()
     access: str = "open"
 
 
@@ -139,9 +143,10 @@ FAULT_KINDS: Mapping[str, FaultKind] = {
     "dump_null_root": _kind("dump"),
     "dump_never_idle": _kind("dump", "compressed_works"),
     "dump_slot_taken": _kind("dump"),
-    "dump_stale": _kind("dump"),
+    "dump_stale": _kind("dump open_detail confirm", "amount report"),
     "dump_junk": _kind("dump"),
     "anchor_drift": _kind("dump", "rename"),
+    "text_drift": _kind("dump", "rename"),
     "webview": _kind("dump"),
     "login_wall": _WALL,
     "captcha_wall": _WALL,
@@ -375,7 +380,7 @@ class _Reader:
 
     def _rename(self, table: str, value: Any) -> tuple[tuple[str, str], ...]:
         if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
-            self._complain(table, "rename", 'must be a table of old = "new" id names')
+            self._complain(table, "rename", 'must be a table of old = "new" id names or words')
             return ()
         return tuple(sorted(value.items()))
 
@@ -388,7 +393,8 @@ class _Reader:
     def _check_whole(self, scenario: Scenario) -> None:
         """What only the whole file can tell."""
         for table, key, ranks in (
-            ("cache", "prefilled", scenario.cache.prefilled), ("feed", "pinned", scenario.feed.pinned),
+            ("cache", "prefilled", scenario.cache.prefilled), ("cache", "outdated", scenario.cache.outdated),
+            ("feed", "pinned", scenario.feed.pinned),
         ):
             bad = [rank for rank in ranks if not 1 <= rank <= scenario.feed.reports]
             if bad and (key != "pinned" or (table, key) in self._lines):

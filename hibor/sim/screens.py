@@ -94,16 +94,22 @@ def hit(root: Widget, x: int, y: int) -> Widget | None:
 
 def window_xml(
     window: Window, rotation: int, compressed: bool = False, renamed: Mapping[str, str] | None = None,
-    junk: bool = False,
+    junk: bool = False, reworded: Mapping[str, str] | None = None,
 ) -> bytes:
     """The file `uiautomator dump` writes for `window`.
 
-    `compressed` drops layout-only containers. `renamed` maps id names to those of another app version. With
-    `junk` characters XML forbids are written as character references, as some phones do (fault F35).
+    `compressed` drops layout-only containers. `renamed` maps id names to those of another app version,
+    `reworded` maps words of its texts likewise. With `junk` characters XML forbids are written as character references, as some phones do (fault F35).
     """
     parts = ["<?xml version='1.0' encoding='UTF-8' standalone='yes' ?>"]
     parts.append(f'<hierarchy rotation="{rotation}">')
-    clean = _junk_escape if junk else _escape
+    escape = _junk_escape if junk else _escape
+
+    def clean(text: str) -> str:
+        for old, new in (reworded or {}).items():
+            text = text.replace(old, new)
+        return escape(text)
+
     roots = _important([window.root]) if compressed else [window.root]
     for index, root in enumerate(roots):
         _node_xml(parts, root, index, window.package, renamed or {}, clean, compressed)

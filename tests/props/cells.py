@@ -198,7 +198,7 @@ def _closing_record(journal: Journal, made: Made) -> None:
 
 
 def _verdict_code(cell: Cell) -> str:
-    return {"P03": "PULL_FAILED", "P04": "HASH_MISMATCH", "P05": "PDF_NOT_OPENABLE"}[cell.short]
+    return {"P04": "HASH_MISMATCH", "P05": "PDF_NOT_OPENABLE"}.get(cell.short, "PULL_FAILED")
 
 
 def _reserve(world: World, made: Made) -> Event:
@@ -303,15 +303,16 @@ def _timing(world: World, made: Made, letter: str) -> None:
 
 
 def _terminal(world: World, made: Made, letter: str) -> None:
-    if letter == "I" or made.closure is None:
-        made.folder.terminal.write_bytes(b'{"schema_version": 1}\n' if letter == "I" else b"{}")
+    """A terminal that is whole; on an item that is not closed it is a stranger's word about it."""
+    if letter == "I":
+        made.folder.terminal.write_bytes(b'{"schema_version": 1}\n')
         return
-    item = _public(world, made)
-    assert item is not None
+    item = _public(world, made) or _stand_in(made)
+    closure = made.closure or Closure("C01_NEW_SUCCESS", FULL["P09"])
     row = world.services.manifest.find(made.job.run_id, made.job.item_id)
     terminal = Terminal(
-        item=item, presence=made.cell.presence, closure_variant=made.closure.variant,
-        source_state=made.closure.source_state, ledger_head=world.services.ledger_head(),
+        item=item, presence=made.cell.presence, closure_variant=closure.variant,
+        source_state=closure.source_state, ledger_head=world.services.ledger_head(),
         delivery_sha256=_sha(made.folder.delivery), timing_sha256=_sha(made.folder.timing),
         manifest_line_sha256=None if row is None else row.line_sha256, written_at=world.services.stamp(),
     )  # fmt: skip

@@ -77,14 +77,17 @@ def _not_examined(cell: Cell, name: str) -> bool:
 
 
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if "U" not in cell.presence], ids=str)
-def test_every_neighbour_that_is_not_legal_is_refused(tmp_path: Path, cell: Cell) -> None:
+def test_every_neighbour_that_is_not_legal_is_refused(tmp_path: Path, place: World, cell: Cell) -> None:
     seen: Counter[str] = Counter()
     for name, letter, presence in _neighbours(cell):
         legal = v006.judge(cell.lane, cell.short, presence) in ("LEGAL", "HALT")
         if legal:
             continue  # a cell of its own
-        with world(tmp_path / f"{name}{letter}") as opened:
-            seen[_outcome(opened, cell, name, letter, presence)] += 1
+        if name in "QAM" and letter in "NI":  # what all items share is damaged: a library of its own
+            with world(tmp_path / f"{name}{letter}") as opened:
+                seen[_outcome(opened, cell, name, letter, presence)] += 1
+        else:
+            seen[_outcome(place, cell, name, letter, presence)] += 1
     assert not seen["accepted"], seen
     assert seen["refused"] >= 14, seen
 
@@ -100,7 +103,9 @@ def _outcome(opened: World, cell: Cell, name: str, letter: str, presence: str) -
     if _not_examined(cell, name) and letter != "U":
         assert evidence.presence == cell.presence, (name, letter)
         return "not examined"
-    assert evidence.presence == presence, (name, letter)
+    # Ruling R29: without the artifact event the final does not count yet.
+    shown = presence[0] + "N" + presence[2:] if name == "A" and letter == "N" else presence
+    assert evidence.presence == shown, (name, letter)
     assert verdict(cell.lane, full(cell.short), evidence.presence) in ("CONTRACT_ERROR", "UNCERTAIN")
     if letter == "U":
         return "refused"

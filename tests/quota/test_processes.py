@@ -39,13 +39,13 @@ def test_two_processes_append_two_hundred_events_each(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 @pytest.mark.parametrize("where", ["before", "inside", "written", "synced", "after"])
-@pytest.mark.parametrize("step", ["ledger.reserve", "ledger.append"])
+@pytest.mark.parametrize("step", ["reserve.append", "confirm.append"])
 def test_killed_around_an_append_charges_once(tmp_path: Path, step: str, where: str) -> None:
     """F89: kill -9 at the append, run again: one charge, whatever had become durable."""
     worker = start("die", str(tmp_path), step, where)
     assert worker.wait(LIMIT_S) == -signal.SIGKILL
     bench = Bench(tmp_path)
-    before = {"ledger.reserve": 0, "ledger.append": 1}[step]
+    before = {"reserve.append": 0, "confirm.append": 1}[step]
     if where == "inside":
         with pytest.raises(LedgerInvalid) as raised:
             bench.open()

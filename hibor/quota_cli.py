@@ -1,0 +1,200 @@
+"""`hibor quota`: what became of each account's downloads, by day; for people and spreadsheets.
+
+Rules of this file:
+
+* The ledger is verified while it is read, without a lock; a line that is being written right now is left out. A
+  ledger in doubt is reported with exit code 27 and nothing of it is counted.
+* Everything but a released reservation counts as used, as for the collector (design 4).
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import click
+
+from generated.governance import ERROR_EXITS
+from generated.ledger import AUTOMATON
+from hibor.commandline import DONE, USAGE, Answers, Refusal, SpokenCommand, Words, run_command, shared
+from hibor.libraries import library_at
+from hibor.package.layout import Library
+from hibor.quota.errors import LedgerInvalid
+from hibor.quota.family import Automaton
+from hibor.quota.fold import Fold
+from hibor.quota.scan import Marks, scan
+from hibor.run_view import manifest_rows
+
+INVALID: Final = ERROR_EXITS["StateUncertain"]
+SHOWN_DAYS: Final = 7
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_STATES: Final = ("CONFIRMED", "UNCERTAIN", "RESERVED", "RELEASED")
+COLUMNS: Final = ("account", "day", "at", "report_id", "title", "institution", "state", "file", "run_id", "item_id")
+
+
+@attrs.define(kw_only=True)
+class Use:
+    """One reservation and what became of it. `state` is a ledger type, `file` the artifact's, None without one."""
+
+    account: str
+    day: str
+    at: str
+    report_id: str
+    run_id: str
+    item_id: str
+    state: str
+    limit: int | None
+    file: str | None = None
+    title: str | None = None
+    institution: str | None = None
+
+
+def accounts_of(library: Library, named: str | None) -> Iterator[tuple[str, Path]]:
+    """(account, ledger file) of every ledger of a library, or of the named account."""
+    folder = library.ledger_dir or library.root / "quota"
+    if named is not None:
+        yield named, library.ledger(named)
+        return
+    for path in sorted(folder.glob("*/ledger.jsonl")):
+        with path.open("rb") as stream:
+            first = stream.readline()
+        try:
+            yield str(json.loads(first)["account"]), path
+        except (ValueError, KeyError, TypeError):
+            yield path.parent.name, path
+
+
+def uses_of(path: Path, account: str) -> list[Use]:
+    """Every reservation of a ledger, oldest first. Raises `LedgerInvalid`."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    end_bytes = data.rfind(b"\n") + 1
+    scan(path, account, Fold(Automaton(AUTOMATON)), Marks(), end_bytes=end_bytes)
+    uses: dict[str, Use] = {}
+    for line in data[:end_bytes].splitlines():
+        event = json.loads(line)
+        if event["type"] == "RESERVED":
+            names = ("account", "day", "at", "report_id", "run_id", "item_id")
+            limit = event["data"].get("limit")
+            uses[event["family"]] = Use(**{name: event[name] for name in names}, state="RESERVED", limit=limit)
+        elif event["family"] in uses:
+            use = uses[event["family"]]
+            if event["type"] in _STATES:
+                use.state = event["type"]
+            else:
+                use.file = event["type"]
+    return list(uses.values())
+
+
+def _name_reports(uses: Sequence[Use], library: Library) -> None:
+    """Titles from the manifest, where the report came."""
+    try:
+        known = {row.report_id: row for row in manifest_rows(library)}
+    except Refusal:
+        return
+    for use in uses:
+        row = known.get(use.report_id)
+        if row is not None:
+            use.title, use.institution = row.title, row.institution
+
+
+def sums_by_day(uses: Sequence[Use]) -> dict[str, dict[str, Any]]:
+    """For each day, newest first: number of reservations in each state, what counts as used, the last limit."""
+    days: dict[str, dict[str, Any]] = defaultdict(lambda: dict.fromkeys(map(str.lower, _STATES), 0) | {"limit": None})
+    for use in uses:
+        days[use.day][use.state.lower()] += 1
+        days[use.day]["limit"] = use.limit if use.limit is not None else days[use.day]["limit"]
+    for sums in days.values():
+        sums["used"] = sums["confirmed"] + sums["uncertain"] + sums["reserved"]
+    return dict(sorted(days.items(), reverse=True))
+
+
+def build(words: Words) -> click.Command:
+    """The command in a language."""
+
+    @click.command(cls=SpokenCommand, words=words, section="quota")
+    @click.option("--account", help=words("quota.account"))
+    @click.option("--day", metavar="YYYY-MM-DD", help=words("quota.day"))
+    @click.option("--csv", "csv_wanted", is_flag=True, help=words("quota.csv"))
+    @shared(words)
+    def quota(
+        account: str | None,
+        day: str | None,
+        csv_wanted: bool,
+        library: Path | None,
+        task: Path | None,
+        json_wanted: bool,
+        quiet: bool,
+        lang: str | None,
+    ) -> int:
+        del lang
+        if day is not None and not _DAY.fullmatch(day):
+            raise Refusal("quota.bad_day", exit_code=USAGE, day=day)
+        answers = Answers(words, quiet=quiet, json_wanted=json_wanted or csv_wanted)
+        place = library_at(library, task)
+        uses: list[Use] = []
+        for name, path in accounts_of(place, account):
+            try:
+                found = uses_of(path, name)
+            except LedgerInvalid as error:
+                raise Refusal("quota.invalid", exit_code=INVALID, account=name, line=error.line) from error
+            uses += [use for use in found if day is None or use.day == day]
+        _name_reports(uses, place)
+        if csv_wanted:
+            _csv(uses, words)
+            return DONE
+        by_account: dict[str, list[Use]] = defaultdict(list)
+        for use in uses:
+            by_account[use.account].append(use)
+        for name, its in by_account.items():
+            _tell(name, its, words, answers, detailed=day is not None)
+        if not uses:
+            answers.tell(words("quota.empty"))
+        days = {name: sums_by_day(its) for name, its in by_account.items()}
+        answers.document({"accounts": days, "uses": [attrs.asdict(use) for use in uses] if day else []})
+        return DONE
+
+    return quota
+
+
+def _tell(account: str, uses: Sequence[Use], words: Words, answers: Answers, *, detailed: bool) -> None:
+    answers.tell(words("quota.heading", account=account))
+    for day, sums in list(sums_by_day(uses).items())[:SHOWN_DAYS]:
+        limit = words("quota.no_limit") if sums["limit"] is None else sums["limit"]
+        answers.tell("  " + words("quota.line", **{**sums, "day": day, "limit": limit}))
+    if not detailed:
+        return
+    for use in uses:
+        title = use.title or use.report_id
+        answers.tell(f"  {use.at[11:19]}  {words(f'page.quota_effect.{use.state}')}  {title}")
+
+
+def _csv(uses: Sequence[Use], words: Words) -> None:
+    """One line a reservation; a byte order mark for spreadsheets when the output goes to a file."""
+    if not sys.stdout.isatty():
+        sys.stdout.write("\ufeff")
+    writer = csv.writer(sys.stdout, lineterminator="\r\n")
+    writer.writerow([words(f"quota.column.{name}") for name in COLUMNS])
+    for use in uses:
+        value: Mapping[str, Any] = attrs.asdict(use)
+        writer.writerow([_cell(value[name]) for name in COLUMNS])
+
+
+def _cell(value: Any) -> str:
+    from hibor.package_zip import spreadsheet_cell
+
+    return spreadsheet_cell(value)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    return run_command(build, "quota", arguments)

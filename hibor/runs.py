@@ -1,0 +1,90 @@
+"""`hibor runs`: the runs of a library, newest first, one line each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hibor.commandline import DONE, Answers, SpokenCommand, Words, run_command, shared
+from hibor.libraries import library_at, sync_program
+from hibor.messages import reason_text
+from hibor.package.layout import RunFolder
+from hibor.run_view import DELIVERED, read_json
+
+
+def summary(folder: RunFolder) -> dict[str, Any]:
+    """A run in a few values; a run without a document has not ended, or was killed."""
+    document = read_json(folder.run_json)
+    items = [item for item in document.get("items", ()) if isinstance(item, dict)]
+    recovered = [item for item in document.get("recovered", ()) if isinstance(item, dict)]
+    delivered = sum(item.get("status") in DELIVERED for item in items)
+    selected = int((document.get("counts") or {}).get("selected") or 0)
+    quota = document.get("quota") or {}
+    return {
+        "run_id": folder.run_id,
+        "started_at": (document.get("timing") or {}).get("started_at"),
+        "status": document.get("status"),
+        "exit_code": document.get("exit_code"),
+        "selected": max(selected, delivered),
+        "delivered": delivered,
+        "recovered": sum(item.get("status") in DELIVERED for item in recovered),
+        "quota_before": quota.get("safe_before"),
+        "quota_after": quota.get("safe_after"),
+        "stop_reason": document.get("stop_reason"),
+        "simulated": bool((document.get("device") or {}).get("simulated")),
+        "report": folder.report.is_file(),
+    }
+
+
+def _line(run: dict[str, Any], words: Words) -> str:
+    if run["status"] is None:
+        return f"{run['run_id']}  {words('runs.not_ended')}"
+    began = str(run["started_at"] or "")[:16].replace("T", " ")
+    parts = [run["run_id"], began, f"{run['status']:<18}", words("runs.delivered", **run)]
+    if run["recovered"]:
+        parts.append(words("runs.recovered", count=run["recovered"]))
+    if run["quota_after"] is not None:
+        parts.append(words("runs.quota", before=run["quota_before"], after=run["quota_after"]))
+    reason = run["stop_reason"]
+    if isinstance(reason, dict):
+        parts.append(f"{reason.get('code')}: {reason_text(words.lang, str(reason.get('code')), reason.get('detail'))}")
+    return "  ".join(filter(None, parts))
+
+
+def build(words: Words) -> click.Command:
+    """The command in a language."""
+
+    @click.command(cls=SpokenCommand, words=words, section="runs")
+    @click.option("--last", type=click.IntRange(min=1), default=20, help=words("runs.last"))
+    @shared(words)
+    def runs(
+        last: int, library: Path | None, task: Path | None, json_wanted: bool, quiet: bool, lang: str | None
+    ) -> int:
+        del lang
+        answers = Answers(words, quiet=quiet, json_wanted=json_wanted)
+        place = library_at(library, task)
+        program = sync_program(place.root)
+        if program is not None:
+            answers.warn("common.sync_folder", program=program)
+        found = [summary(folder) for folder in reversed(place.run_folders()[-last:])]
+        if not found:
+            answers.tell(words("runs.empty"))
+        for run in found:
+            answers.tell(_line(run, words))
+        answers.document({"library": str(place.root), "runs": found})
+        return DONE
+
+    return runs
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    return run_command(build, "runs", arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
