@@ -7,8 +7,9 @@ one document; nothing is reserved before preflight has passed.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from hibor.breaker import Canary, CircuitBreaker
 from hibor.clock import SystemClock
 from hibor.deadline import Deadline
 from hibor.device.errors import DeviceError
+from hibor.device.reading import QuotaLabel, read_quota
 from hibor.durable import Durable, DurableError
 from hibor.experience import experience
 from hibor.feed import FeedReading, read_feed
@@ -35,6 +37,7 @@ from hibor.locks import Locks, LockTimeout, LockUnusable
 from hibor.package.layout import Library, new_run_id
 from hibor.package.manifest import Manifest
 from hibor.package.run_terminal import QuotaSummary, RunDocument, StopReason
+from hibor.pdf import PdfWorkerUnavailable, warm_up
 from hibor.plan import plan_bytes, plan_rows, planned, read_plan
 from hibor.preflight import PhoneFacts
 from hibor.progress import Progress
@@ -174,6 +177,7 @@ class Collector:
         services, phone = self._services, self.phone
         assert phone is not None
         app = services.require_app()
+        threading.Thread(target=_warm_pdf_worker, name="pdf-warm-up", daemon=True).start()
         app.open_app()
         preflight.require_input(services)
         services.require_cache().listing()
@@ -372,11 +376,21 @@ class Collector:
         ):
             return None
         try:
-            label = services.app.read_quota_label()
+            label = self._label_seen_since() or services.app.read_quota_label()
         except DeviceError as error:
             self._log.info("the quota label could not be read at the end: %s", error.detail)
             return None
         return None if label is None else label.left
+
+    def _label_seen_since(self) -> QuotaLabel | None:
+        """The label of a screen seen after the last trigger, where it agrees with the books; else it is read anew."""
+        services, first = self._services, self._first_label
+        tree, last_s = services.require_app().last_tree, services.pacer.last_s
+        if first is None or tree is None or last_s is None or tree.taken_s <= last_s:
+            return None
+        label = read_quota(tree, services.require_profile())
+        spent = services.require_ledger().sums(services.day).confirmed - first.spent
+        return label if label is not None and first.remaining - label.left == spent else None
 
     # -- telling -----------------------------------------------------------------------------------------------------
 
@@ -458,3 +472,9 @@ class Collector:
         if self.plan_rows is not None:
             extras["plan"] = self.plan_rows
         return extras
+
+
+def _warm_pdf_worker() -> None:
+    """Start the PDF worker while the phone is busy; one that cannot be started is told of when it is needed."""
+    with suppress(PdfWorkerUnavailable):
+        warm_up()

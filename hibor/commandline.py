@@ -1,11 +1,13 @@
-"""What the reading commands share: language, common options, help with exit codes, errors a person understands.
+"""What the reading commands share: language, common options, help with exit codes, errors a person
+understands.
 
 Rules of this file:
 
 * A command is built for a language (`build(words)`), so that its help is in the reader's language too.
-* Answers go to stdout; what is said about the work goes to stderr and is silent with `--quiet`. `--json` gives one
-  JSON document.
-* Exit codes come from `generated.governance`; their meanings are in the catalogue. Nothing else states them.
+* Answers go to stdout; what is said about the work goes to stderr and is silent with `--quiet`. `--json`
+  gives one JSON document.
+* Exit codes come from `generated.governance`; their meanings are in the catalogue. Nothing else states
+  them.
 * Reading commands take no lock and change nothing in the library.
 """
 
@@ -83,7 +85,9 @@ class SpokenCommand(click.Command):
     def __init__(
         self, name: str | None = None, *, words: Words, section: str, exits: str = "command", **settings: Any
     ) -> None:
-        """`section` names the texts; the command is called by its last part, whatever the function's name is."""
+        """`section` names the texts; the command is called by its last part, whatever the function's name
+        is.
+        """
         told = {"help": words(f"{section}.help"), "short_help": words(f"{section}.short")}
         super().__init__(section.rsplit(".", 1)[-1], **{**settings, **told})
         self.words, self.section, self.exits = words, section, exits
@@ -123,14 +127,19 @@ class SpokenGroup(SpokenCommand, click.Group):
 
     def __init__(self, name: str | None = None, *, words: Words, section: str, **settings: Any) -> None:
         super().__init__(name, words=words, section=section, **settings)
-        lang = click.Option(["--lang"], type=click.Choice(LANGS), expose_value=False, help=words("common.lang"))
+        lang = click.Option(
+            ["--lang"], type=click.Choice(LANGS), expose_value=False, help=words("common.lang")
+        )
         self.params.append(lang)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Options, then the commands."""
         SpokenCommand.format_options(self, ctx, formatter)
-        rows = [(name, command.get_short_help_str(90)) for name in self.list_commands(ctx)
-                if (command := self.get_command(ctx, name)) is not None]
+        rows = [
+            (name, command.get_short_help_str(90))
+            for name in self.list_commands(ctx)
+            if (command := self.get_command(ctx, name)) is not None
+        ]
         with formatter.section(self.words("common.commands")):
             formatter.write_dl(rows)
 
@@ -138,9 +147,14 @@ class SpokenGroup(SpokenCommand, click.Group):
 def exit_rows(words: Words, kind: str) -> list[tuple[str, str]]:
     """Exit code and meaning: of a run (`run`) or of any other command (`command`)."""
     if kind == "run":
-        rows = [(code, f"{status}: {words(f'statuses.{status}.what')}") for status, code, _w, _m in RUN_STATUSES]
+        rows = [
+            (code, f"{status}: {words(f'statuses.{status}.what')}") for status, code, _w, _m in RUN_STATUSES
+        ]
         return [(str(code), meaning) for code, meaning in sorted(rows)]
-    return [(str(code), words(f"exits.{name}")) for name, code in sorted(COMMAND_EXITS.items(), key=lambda row: row[1])]
+    return [
+        (str(code), words(f"exits.{name}"))
+        for name, code in sorted(COMMAND_EXITS.items(), key=lambda row: row[1])
+    ]
 
 
 def shared(words: Words, *, library: bool = True, json_output: bool = True) -> Callable[[Function], Function]:
@@ -155,7 +169,9 @@ def shared(words: Words, *, library: bool = True, json_output: bool = True) -> C
             options.append(click.option("--json", "json_wanted", is_flag=True, help=words("common.json")))
         if library:
             options.append(click.option("--task", type=click.Path(path_type=Path), help=words("common.task")))
-            options.append(click.option("--library", type=click.Path(path_type=Path), help=words("common.library")))
+            options.append(
+                click.option("--library", type=click.Path(path_type=Path), help=words("common.library"))
+            )
         for option in options:
             function = option(function)
         return function
@@ -164,18 +180,19 @@ def shared(words: Words, *, library: bool = True, json_output: bool = True) -> C
 
 
 def run_command(build: Built, name: str, arguments: Sequence[str] | None = None) -> int:
-    """Run a command in the reader's language and return its exit code. Raises nothing a person could cause."""
+    """Run a command in the reader's language; returns its exit code, raises nothing a person causes."""
     from hibor.console import use_utf8
 
     use_utf8()
     given = list(sys.argv[1:] if arguments is None else arguments)
     words = Words(chosen_lang(given))
     try:
-        result = build(words).main(given, prog_name=f"hibor {name}", standalone_mode=False)
+        result = build(words).main(given, prog_name=f"hibor {name}".strip(), standalone_mode=False)
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.ClickException as error:
-        print(words("common.mistake", what=_mistake(error, words), name=name), file=sys.stderr)
+        shown = f"hibor {name}".strip()
+        print(words("common.mistake", what=_mistake(error, words), name=shown), file=sys.stderr)
         return USAGE
     except Refusal as refusal:
         print(words(refusal.key, **refusal.facts), file=sys.stderr)

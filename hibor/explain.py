@@ -1,6 +1,8 @@
-"""`hibor explain [WORD]`: what a code, run status, stop word or failure word means and what to do (design 7 "Habits").
+"""`hibor explain [WORD]`: what a code, run status, stop word or failure word means and what to do (design 7
+"Habits").
 
-Rules of this file: words and where they may occur come from the generated tables, sentences from the catalogue.
+Rules of this file: words and where they may occur come from the generated tables, sentences from the
+catalogue.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any, Final
 
 import click
 
-from generated.codes import CODE_CLASS, COMMON, STAGE_CODES
+from generated.codes import CODE_CLASS, NODE_CODES
 from generated.failures import FAILURE_CODES
 from generated.governance import RUN_STATUSES, STOP_WORDS
 from hibor.commandline import DONE, USAGE, Answers, Refusal, SpokenCommand, Words, run_command, shared
@@ -29,8 +31,8 @@ def known_words() -> tuple[str, ...]:
 def explain(word: str, words: Words) -> dict[str, Any]:
     """What is known of a word, JSON-ready. Raises `Refusal` for a word there is none of."""
     name = word.strip().removeprefix("STOP:").removeprefix("FAILED:")
-    by_fold = {known.casefold(): known for known in known_words()}
-    known = by_fold.get(name.casefold())
+    by_fold = {known.casefold(): known for known in reversed(known_words())}
+    known = name if name in known_words() else by_fold.get(name.casefold())
     if known is None:
         near = difflib.get_close_matches(name.casefold(), list(by_fold), n=3, cutoff=0.5)
         close = words("explain.separator").join(by_fold[one] for one in near)
@@ -46,7 +48,7 @@ def explain(word: str, words: Words) -> dict[str, Any]:
     found |= advice(words.lang, known)._asdict()
     if known in CODE_CLASS:
         found["class"] = CODE_CLASS[known]
-        found["states"] = sorted(stage for stage, codes in STAGE_CODES.items() if known in codes or known in COMMON)
+        found["states"] = sorted({node.split("-")[0] for node, codes in NODE_CODES.items() if known in codes})
         found["failures"] = sorted(one for one, at in FAILURE_CODES.items() if known in at.values())
     if known in EXITS:
         found["exit_code"] = EXITS[known]
@@ -59,7 +61,7 @@ def _tell(found: dict[str, Any], words: Words, answers: Answers) -> None:
         if found.get(name):
             answers.tell(f"  {words(f'explain.{name}')} {found[name]}")
     if found.get("class"):
-        answers.tell(f"  {words('explain.class')} {words(f'explain.classes.{found['class']}')}")
+        answers.tell(f"  {words('explain.class')} {words('explain.classes.' + found['class'])}")
     for name in ("states", "codes", "exit_code"):
         value = found.get(name)
         if value or value == 0:

@@ -2,12 +2,12 @@
 
 Rules of this file:
 
-* The index is `<library>/find.sqlite3`, made from manifest and PDFs alone. It may be deleted at any time; it is built
-  on when the manifest grew and built anew when the manifest is another one.
-* SQLite FTS5 with the trigram tokenizer, because Chinese has no blanks between words. A trigram index cannot be asked
-  for one or two characters (存储, 茅台), so shorter words are looked for in the text itself.
-* Text is compared the way people compare it (`normalise_text`): width, case and line breaks do not matter. All words
-  must be found.
+* The index is `<library>/find.sqlite3`, made from manifest and PDFs alone. It may be deleted at any time;
+  it is built on when the manifest grew and built anew when the manifest is another one.
+* SQLite FTS5 with the trigram tokenizer, because Chinese has no blanks between words. A trigram index
+  cannot be asked for one or two characters (存储, 茅台), so shorter words are looked for in the text itself.
+* Text is compared the way people compare it (`normalise_text`): width, case and line breaks do not matter.
+  All words must be found.
 * A library that cannot be written (another machine, a read-only share) is indexed in memory.
 """
 
@@ -39,11 +39,19 @@ AROUND: Final = 24
 BUSY_S: Final = 5.0
 PAGE_LIMIT: Final = 20_000
 _CHECK_S: Final = 20.0
+_COLUMNS: Final = (
+    "report_id", "final_path", "title", "institution", "date", "stock_code", "stock_name",
+    "page_count", "sha256",
+)  # fmt: skip
+_FACTS: Final = (
+    "title", "institution", "date", "stock_code", "stock_name", "industry", "report_type",
+    "rating", "report_id",
+)  # fmt: skip
 _SCHEMA: Final = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE report (
-    id INTEGER PRIMARY KEY, report_id TEXT NOT NULL, final_path TEXT NOT NULL UNIQUE, title TEXT, institution TEXT,
-    date TEXT, stock_code TEXT, stock_name TEXT, page_count INTEGER, sha256 TEXT, described INTEGER NOT NULL
+    id INTEGER PRIMARY KEY, report_id TEXT NOT NULL, final_path TEXT NOT NULL UNIQUE, title TEXT,
+    institution TEXT, date TEXT, stock_code TEXT, stock_name TEXT, page_count INTEGER, sha256 TEXT
 );
 CREATE VIRTUAL TABLE words USING fts5(facts, page, tokenize = 'trigram');
 """
@@ -51,7 +59,9 @@ CREATE VIRTUAL TABLE words USING fts5(facts, page, tokenize = 'trigram');
 
 @attrs.frozen(kw_only=True)
 class Hit:
-    """One report that was found. `snippet` is the text around the first word on page 1, None when only facts fit."""
+    """One report that was found. `snippet` is the text around the first word on page 1, None when only
+    facts fit.
+    """
 
     report_id: str
     title: str | None
@@ -133,7 +143,9 @@ class Index:
         """Add a report, or what a later row of the same file tells about it."""
         assert row.final_path is not None
         database = self._database
-        before = database.execute("SELECT id, sha256 FROM report WHERE final_path = ?", (row.final_path,)).fetchone()
+        before = database.execute(
+            "SELECT id, sha256 FROM report WHERE final_path = ?", (row.final_path,)
+        ).fetchone()
         if before is not None and before[1] == row.sha256:
             page = database.execute("SELECT page FROM words WHERE rowid = ?", (before[0],)).fetchone()[0]
         else:
@@ -141,12 +153,9 @@ class Index:
         if before is not None:
             database.execute("DELETE FROM words WHERE rowid = ?", (before[0],))
             database.execute("DELETE FROM report WHERE id = ?", (before[0],))
-        facts = (row.title, row.institution, row.date, row.stock_code, row.stock_name, row.industry, row.report_type,
-                 row.rating, row.report_id, *(row.analysts or ()))  # fmt: skip
-        values = (row.report_id, row.final_path, row.title, row.institution, row.date, row.stock_code, row.stock_name,
-                  row.page_count, row.sha256, 1)  # fmt: skip
-        marks = ", ".join("?" * len(values))
-        columns = "report_id, final_path, title, institution, date, stock_code, stock_name, page_count, sha256, described"
+        facts = (*(getattr(row, name) for name in _FACTS), *(row.analysts or ()))
+        values = tuple(getattr(row, name) for name in _COLUMNS)
+        columns, marks = ", ".join(_COLUMNS), ", ".join("?" * len(values))
         number = database.execute(f"INSERT INTO report ({columns}) VALUES ({marks})", values).lastrowid
         told = " ¦ ".join(normalise_text(fact) for fact in facts if fact)
         database.execute("INSERT INTO words (rowid, facts, page) VALUES (?, ?, ?)", (number, told, page))
@@ -174,7 +183,8 @@ class Index:
                 values += [text, text]
         in_facts = " AND ".join("instr(words.facts, ?) > 0" for _ in wanted)
         query = (
-            f"SELECT report.*, words.page, ({in_facts}) AS near FROM words JOIN report ON report.id = words.rowid "
+            f"SELECT report.*, words.page, ({in_facts}) AS near "
+            "FROM words JOIN report ON report.id = words.rowid "
             f"WHERE {' AND '.join(conditions)} ORDER BY near DESC, report.date DESC, report.id DESC LIMIT ?"
         )
         cursor = self._database.execute(query, (*wanted, *values, limit))

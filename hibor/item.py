@@ -387,8 +387,12 @@ class ItemRun:
         """The evidence is not what the contract allows: no successor, the last validated snapshot speaks (R4)."""
         self.services.log.error("item %s at %s: %s", self.job.item_id, self.machine.node, error)
         tables = self.services.tables
-        code = tables.doubt_codes[self.machine.state]
-        item = build_terminal_item(self.draft.validated, ItemOutcome(code), tables)
+        validated = self.draft.validated
+        node = tables.node_of(validated.state, validated.presence)
+        code = tables.doubt_codes[validated.state]
+        if code not in tables.node_codes[node]:  # a verdict on the file is durable there: no STOP code (R12)
+            code = tables.failure_codes["unexpected"][node]
+        item = build_terminal_item(validated, ItemOutcome(code), tables)
         uncertain = isinstance(error, StateUncertain)
         self.result = ItemResult(
             item, code, str(error), closed=False, uncertain=uncertain, contract_error=not uncertain

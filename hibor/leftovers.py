@@ -175,12 +175,22 @@ def _report_of(folder: ItemFolder, services: Services) -> str | None:
 
 def resume(leftover: Leftover, services: Services) -> ItemResult:
     """Do what the recovery table says, to the end of what can be done now."""
+    _tidy(leftover.folder, services)
     item = ItemRun(leftover.draft.job, services, draft=leftover.draft, node=leftover.node)
     try:
         item.resume(leftover.action)
         return item.run_host()
     finally:
         item.settle()
+
+
+def _tidy(folder: ItemFolder, services: Services) -> None:
+    """Remove temporary files of the run that ended: they were never evidence (ruling R14), and may be large."""
+    for path in sorted(folder.path.glob("*.tmp")):
+        try:
+            services.durable.remove(path, step="candidate.remove")
+        except DurableError as error:
+            services.log.warning("a temporary file stays: %s", error)
 
 
 def write_off(leftover: Leftover, services: Services, detail: str) -> ItemResult | None:

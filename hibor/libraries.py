@@ -23,11 +23,15 @@ SYNC_MARKS: Final = (
     ("腾讯微云", ("weiyun", "微云")),
     ("阿里云盘", ("aliyundrive", "阿里云盘")),
 )
-"""Names of sync programs, and what their folders are called (compared case-folded, as part of a path's component)."""
+"""Names of sync programs, and what their folders are called (compared case-folded, as part of a path's
+component).
+"""
 
 
 def library_at(library: Path | None, task: Path | None) -> Library:
-    """The library that options name. Raises `Refusal` for one that is not there or a task that cannot be read."""
+    """The library that options name. Raises `Refusal` for one that is not there or a task that cannot be
+    read.
+    """
     ledger_dir: Path | None = None
     root = library
     if task is not None:
@@ -46,8 +50,8 @@ def library_at(library: Path | None, task: Path | None) -> Library:
 def sync_program(path: Path) -> str | None:
     """The sync program a folder seems to belong to, None when it seems to belong to none.
 
-    A sync program may lock, move or replace files while they are written, and may bring a second copy of the ledger
-    back; a person should know.
+    A sync program may lock, move or replace files while they are written, and may bring a second copy of
+    the ledger back; a person should know.
     """
     for component in path.absolute().parts:
         name = component.casefold()

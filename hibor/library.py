@@ -2,10 +2,12 @@
 
 Rules of this file:
 
-* Nothing in the library is changed. Progress is kept in `<library>/verify.sqlite3`, which may be deleted at any time;
-  an interrupted pass goes on where it stopped, a finished one begins anew.
-* A file is checked against the newest manifest row of its path: size, sha256, page count, and whether it opens.
-* What is said about a fault is the code the PDF check gives it; a file that is gone is its own word, `missing`.
+* Nothing in the library is changed. Progress is kept in `<library>/verify.sqlite3`, which may be deleted at
+  any time; an interrupted pass goes on where it stopped, a finished one begins anew.
+* A file is checked against the newest manifest row of its path: size, sha256, page count, and whether it
+  opens.
+* What is said about a fault is the code the PDF check gives it; a file that is gone is its own word,
+  `missing`.
 * PDFs under `reports/` that no manifest row names are listed as strangers: a warning, not a fault.
 """
 
@@ -23,7 +25,18 @@ import attrs
 import click
 
 from hibor.clock import SystemClock
-from hibor.commandline import DONE, FOUND, WARNINGS, Answers, Refusal, SpokenCommand, SpokenGroup, Words, run_command, shared
+from hibor.commandline import (
+    DONE,
+    FOUND,
+    WARNINGS,
+    Answers,
+    Refusal,
+    SpokenCommand,
+    SpokenGroup,
+    Words,
+    run_command,
+    shared,
+)
 from hibor.libraries import library_at, sync_program
 from hibor.messages import advice
 from hibor.package.layout import Library
@@ -37,7 +50,8 @@ CHECK_TIMEOUT_S: Final = 60.0
 BUSY_S: Final = 5.0
 _SCHEMA: Final = (
     "CREATE TABLE IF NOT EXISTS pass (started_at TEXT NOT NULL, finished INTEGER NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS checked (final_path TEXT PRIMARY KEY, sha256 TEXT NOT NULL, finding TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS checked "
+    "(final_path TEXT PRIMARY KEY, sha256 TEXT NOT NULL, finding TEXT NOT NULL)",
 )
 WELL: Final = "ok"
 
@@ -53,7 +67,9 @@ class Fault:
 
 
 class Pass:
-    """One pass over the library that survives an interruption; in memory where the library cannot be written."""
+    """One pass over the library that survives an interruption; in memory where the library cannot be
+    written.
+    """
 
     def __init__(self, library: Library, *, again: bool) -> None:
         try:
@@ -188,7 +204,11 @@ def _verify(library: Library, rows: dict[str, ManifestRow], state: Pass, answers
 
 
 def _told(fault: Fault, words: Words) -> str:
-    what = words("library.verify.missing") if fault.finding == MISSING else advice(words.lang, fault.finding).what
+    what = (
+        words("library.verify.missing")
+        if fault.finding == MISSING
+        else advice(words.lang, fault.finding).what
+    )
     return words("library.verify.fault", path=fault.final_path, what=what, code=fault.finding)
 
 

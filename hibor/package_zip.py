@@ -2,12 +2,12 @@
 
 Rules of this file:
 
-* Every PDF is hashed again while it is packed; one that is gone or differs from what the run delivered is not packed
-  and is named among what is missing.
+* Every PDF is hashed again while it is packed; one that is gone or differs from what the run delivered is
+  not packed and is named among what is missing.
 * Names are short, numbered and work on Windows; `SHA256SUMS` covers every other file of the package.
 * What was wanted and did not come is said with its reason and what comes next.
-* An item that was finished after its own run is in the package of the next run that ended; while there is none, in
-  the newest one.
+* An item that was finished after its own run is in the package of the next run that ended; while there is
+  none, in the newest one.
 * The same run gives the same bytes: times in the zip are the run's.
 """
 
@@ -16,18 +16,28 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
+from urllib.parse import quote
 
 import attrs
 import click
 
 from hibor.clock import SystemClock
-from hibor.commandline import DONE, FOUND, WARNINGS, Answers, Refusal, SpokenCommand, Words, run_command, shared
+from hibor.commandline import (
+    DONE,
+    FOUND,
+    WARNINGS,
+    Answers,
+    Refusal,
+    SpokenCommand,
+    Words,
+    run_command,
+    shared,
+)
 from hibor.durable import Durable, DurableError, FileAlreadyThere
 from hibor.durable_fs import OsFileSystem
 from hibor.libraries import library_at
@@ -35,7 +45,17 @@ from hibor.messages import advice
 from hibor.package.layout import Library
 from hibor.package.manifest import ManifestRow
 from hibor.package.names import safe_component
-from hibor.run_view import DELIVERED, LATEST, ItemView, RunView, find_run, load_run, manifest_rows, read_json, read_time
+from hibor.run_view import (
+    DELIVERED,
+    LATEST,
+    ItemView,
+    RunView,
+    find_run,
+    load_run,
+    manifest_rows,
+    read_json,
+    read_time,
+)
 from hibor.want import read_wants
 
 STEP: Final = "export.write"
@@ -44,8 +64,8 @@ PAGE_NAME: Final = "目录.html"
 SUMS_NAME: Final = "SHA256SUMS"
 NAME_LIMIT_BYTES: Final = 90
 COLUMNS: Final = (
-    "number", "file", "title", "institution", "date", "analysts", "stock_code", "stock_name", "industry", "rating",
-    "pages", "bytes", "source", "report_id", "sha256", "outcome", "reason", "next",
+    "number", "file", "title", "institution", "date", "analysts", "stock_code", "stock_name", "industry",
+    "rating", "pages", "bytes", "source", "report_id", "sha256", "outcome", "reason", "next",
 )  # fmt: skip
 _BLOCK_BYTES: Final = 1 << 20
 _ZIP_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
@@ -103,7 +123,14 @@ def plan_package(view: RunView, words: Words) -> Package:
             continue
         number = len(reports) + 1
         reports.append(
-            Packed(number=number, name=_name(number, one.item), path=path, item=one.item, row=one.row, late=one.recovered)
+            Packed(
+                number=number,
+                name=_name(number, one.item),
+                path=path,
+                item=one.item,
+                row=one.row,
+                late=one.recovered,
+            )
         )
     missing = [*broken, *_not_delivered(view, reports, words), *_wanted(view.library, words)]
     return Package(view, tuple(reports), tuple(missing))
@@ -121,16 +148,24 @@ def _digest(path: Path) -> str | None:
 
 
 def _name(number: int, item: Mapping[str, Any]) -> str:
-    parts = [f"{number:02}", str(item.get("institution") or ""), str(item.get("title") or item.get("report_id"))]
+    parts = [
+        f"{number:02}",
+        str(item.get("institution") or ""),
+        str(item.get("title") or item.get("report_id")),
+    ]
     return safe_component("_".join(filter(None, parts)), limit_bytes=NAME_LIMIT_BYTES) + ".pdf"
 
 
 def _late(view: RunView) -> Iterator[ItemView]:
     """Items of earlier runs that were finished after the run before this one ended, and by no run."""
     runs = view.library.run_folders()
-    ends = {run.run_id: read_time((read_json(run.run_json).get("timing") or {}).get("ended_at")) for run in runs}
+    ends = {
+        run.run_id: read_time((read_json(run.run_json).get("timing") or {}).get("ended_at")) for run in runs
+    }
     before = [end for run_id, end in ends.items() if end is not None and run_id < view.run_id]
-    newest = view.run_id == max((run_id for run_id, end in ends.items() if end is not None), default=view.run_id)
+    newest = view.run_id == max(
+        (run_id for run_id, end in ends.items() if end is not None), default=view.run_id
+    )
     told = {one.item.get("item_id") for one in (*view.items, *view.recovered)}
     for row in manifest_rows(view.library):
         moment = read_time(row.at)
@@ -138,7 +173,9 @@ def _late(view: RunView) -> Iterator[ItemView]:
             continue
         own_end = ends.get(row.run_id)
         after_own_run = own_end is None or moment > own_end
-        in_reach = (not before or moment > max(before)) and (newest or moment <= (ends.get(view.run_id) or moment))
+        in_reach = (not before or moment > max(before)) and (
+            newest or moment <= (ends.get(view.run_id) or moment)
+        )
         if after_own_run and in_reach:
             item = {**attrs.asdict(row), "status": DELIVERED[0]}
             yield ItemView(item=item, final_there=True, recovered=True, row=row)
@@ -154,7 +191,9 @@ def _not_delivered(view: RunView, reports: Sequence[Packed], words: Words) -> It
         yield _missing(one.item, one.code, told.what, told.effect, told.next)
 
 
-def _missing(item: Mapping[str, Any], code: str | None, reason: str, effect: str | None, following: str) -> Missing:
+def _missing(
+    item: Mapping[str, Any], code: str | None, reason: str, effect: str | None, following: str
+) -> Missing:
     return Missing(
         title=str(item.get("title") or item.get("report_id")),
         institution=item.get("institution"),
@@ -174,7 +213,7 @@ def _wanted(library: Library, words: Words) -> Iterator[Missing]:
         yield _missing(item, None, words("index.wanted"), None, words("index.wanted_next"))
 
 
-# ---- the files of the package --------------------------------------------------------------------------------------
+# ---- the files of the package ------------------------------------------------------------
 
 
 def fill_zip(stream: BinaryIO, package: Package, words: Words) -> None:
@@ -198,7 +237,10 @@ def fill_zip(stream: BinaryIO, package: Package, words: Words) -> None:
 def _pack(target: zipfile.ZipFile, one: Packed, when: tuple[int, int, int, int, int, int]) -> str:
     """Copy one PDF in and return the sha256 of what was packed. PDFs are stored: they hardly shrink."""
     digest = hashlib.sha256()
-    with one.path.open("rb") as source, target.open(_entry(one.name, when, zipfile.ZIP_STORED), "w", force_zip64=True) as sink:
+    with (
+        one.path.open("rb") as source,
+        target.open(_entry(one.name, when, zipfile.ZIP_STORED), "w", force_zip64=True) as sink,
+    ):
         while block := source.read(_BLOCK_BYTES):
             digest.update(block)
             sink.write(block)
@@ -243,7 +285,9 @@ def _facts(one: Packed, words: Words) -> dict[str, Any]:
         "title": item.get("title"),
         "institution": item.get("institution"),
         "date": item.get("date"),
-        "analysts": words("page.list_separator").join(item.get("analysts") or (row.analysts if row else None) or ()),
+        "analysts": words("page.list_separator").join(
+            item.get("analysts") or (row.analysts if row else None) or ()
+        ),
         **{name: getattr(row, name, None) for name in ("stock_code", "stock_name", "industry", "rating")},
         "pages": item.get("page_count"),
         "bytes": item.get("bytes"),
@@ -264,7 +308,7 @@ def spreadsheet_cell(value: Any) -> str:
 
 def contents_page(package: Package, words: Words) -> bytes:
     """`目录.html`."""
-    from hibor.report.context import quote, size_text
+    from hibor.report.context import size_text
     from hibor.report.render import render
     from hibor.report.thumbnails import thumbnail
 
@@ -288,7 +332,7 @@ def contents_page(package: Package, words: Words) -> bytes:
     ).encode()
 
 
-# ---- the command ---------------------------------------------------------------------------------------------------
+# ---- the command ------------------------------------------------------------
 
 
 def build(words: Words) -> click.Command:
@@ -327,7 +371,9 @@ def build(words: Words) -> click.Command:
             {
                 "run_id": view.run_id,
                 "path": str(path),
-                "reports": [{"file": one.name, "report_id": one.item.get("report_id")} for one in made.reports],
+                "reports": [
+                    {"file": one.name, "report_id": one.item.get("report_id")} for one in made.reports
+                ],
                 "missing": [attrs.asdict(one) for one in made.missing],
             }
         )

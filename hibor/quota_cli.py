@@ -2,8 +2,8 @@
 
 Rules of this file:
 
-* The ledger is verified while it is read, without a lock; a line that is being written right now is left out. A
-  ledger in doubt is reported with exit code 27 and nothing of it is counted.
+* The ledger is verified while it is read, without a lock; a line that is being written right now is left
+  out. A ledger in doubt is reported with exit code 27 and nothing of it is counted.
 * Everything but a released reservation counts as used, as for the collector (design 4).
 """
 
@@ -36,12 +36,25 @@ INVALID: Final = ERROR_EXITS["StateUncertain"]
 SHOWN_DAYS: Final = 7
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _STATES: Final = ("CONFIRMED", "UNCERTAIN", "RESERVED", "RELEASED")
-COLUMNS: Final = ("account", "day", "at", "report_id", "title", "institution", "state", "file", "run_id", "item_id")
+COLUMNS: Final = (
+    "account",
+    "day",
+    "at",
+    "report_id",
+    "title",
+    "institution",
+    "state",
+    "file",
+    "run_id",
+    "item_id",
+)
 
 
 @attrs.define(kw_only=True)
 class Use:
-    """One reservation and what became of it. `state` is a ledger type, `file` the artifact's, None without one."""
+    """One reservation and what became of it. `state` is a ledger type, `file` the artifact's, None without
+    one.
+    """
 
     account: str
     day: str
@@ -85,7 +98,9 @@ def uses_of(path: Path, account: str) -> list[Use]:
         if event["type"] == "RESERVED":
             names = ("account", "day", "at", "report_id", "run_id", "item_id")
             limit = event["data"].get("limit")
-            uses[event["family"]] = Use(**{name: event[name] for name in names}, state="RESERVED", limit=limit)
+            uses[event["family"]] = Use(
+                **{name: event[name] for name in names}, state="RESERVED", limit=limit
+            )
         elif event["family"] in uses:
             use = uses[event["family"]]
             if event["type"] in _STATES:
@@ -108,8 +123,12 @@ def _name_reports(uses: Sequence[Use], library: Library) -> None:
 
 
 def sums_by_day(uses: Sequence[Use]) -> dict[str, dict[str, Any]]:
-    """For each day, newest first: number of reservations in each state, what counts as used, the last limit."""
-    days: dict[str, dict[str, Any]] = defaultdict(lambda: dict.fromkeys(map(str.lower, _STATES), 0) | {"limit": None})
+    """For each day, newest first: number of reservations in each state, what counts as used, the last
+    limit.
+    """
+    days: dict[str, dict[str, Any]] = defaultdict(
+        lambda: dict.fromkeys(map(str.lower, _STATES), 0) | {"limit": None}
+    )
     for use in uses:
         days[use.day][use.state.lower()] += 1
         days[use.day]["limit"] = use.limit if use.limit is not None else days[use.day]["limit"]

@@ -3,9 +3,10 @@
 Rules of this file:
 
 * Nothing is written and no lock is taken; a run that works right now is read as far as it has come.
-* A file that is missing or damaged is `None` or empty here, never an exception: the reader sees what there is.
-* An item belongs to the run that opened it. A later run that finished it lists it as recovered; its folder stays the
-  old run's.
+* A file that is missing or damaged is `None` or empty here, never an exception: the reader sees what there
+  is.
+* An item belongs to the run that opened it. A later run that finished it lists it as recovered; its folder
+  stays the old run's.
 * Paths are relative to the library with `/`, as everywhere.
 """
 
@@ -98,7 +99,9 @@ class RunView:
 
     @property
     def missing(self) -> tuple[ItemView, ...]:
-        """Items that were wanted and did not come; one made good by another item of the same report is not missing."""
+        """Items that were wanted and did not come; one made good by another item of the same report is not
+        missing.
+        """
         had = {one.item.get("report_id") for one in self.delivered}
         found = (one for one in (*self.items, *self.recovered) if not one.delivered)
         return tuple(one for one in found if one.item.get("report_id") not in had)
@@ -111,7 +114,10 @@ class RunView:
     @property
     def selected(self) -> int:
         """Reports that were selected."""
-        return max(int(self.part("counts").get("selected") or 0), len({one.item.get("report_id") for one in self.items}))
+        return max(
+            int(self.part("counts").get("selected") or 0),
+            len({one.item.get("report_id") for one in self.items}),
+        )
 
 
 def reader() -> Durable:
@@ -129,14 +135,16 @@ def manifest_rows(library: Library) -> tuple[ManifestRow, ...]:
 
 
 def find_run(library: Library, named: str | None) -> RunFolder:
-    """The named run, or the newest that has ended. A unique beginning of an id is enough. Raises `Refusal`."""
+    """The named run (a unique beginning of its id is enough), or the newest that ended. Raises `Refusal`."""
     runs = library.run_folders()
     if named is None or named == LATEST:
         ended = [run for run in runs if run.run_json.is_file()]
         if not ended:
             raise Refusal("common.no_runs", exit_code=FOUND, path=library.root)
         return ended[-1]
-    fitting = [run for run in runs if run.run_id == named] or [run for run in runs if run.run_id.startswith(named)]
+    fitting = [run for run in runs if run.run_id == named] or [
+        run for run in runs if run.run_id.startswith(named)
+    ]
     if len(fitting) != 1 or not named:
         key = "common.run_ambiguous" if len(fitting) > 1 else "common.no_run"
         raise Refusal(key, run=named, count=len(fitting))
@@ -189,7 +197,10 @@ def _unfinished(folder: RunFolder) -> list[dict[str, Any]]:
 
 
 def _view(
-    library: Library, item: Mapping[str, Any], rows: Mapping[tuple[str, str], ManifestRow], started: datetime | None
+    library: Library,
+    item: Mapping[str, Any],
+    rows: Mapping[tuple[str, str], ManifestRow],
+    started: datetime | None,
 ) -> ItemView:
     folder = _folder_of(library, item)
     key = (str(item.get("run_id")), str(item.get("item_id")))
@@ -242,12 +253,18 @@ def records_of(folder: ItemFolder) -> tuple[Record, ...]:
 
 def _detail(folder: ItemFolder) -> str | None:
     """The last detail the journal noted about why the item stopped."""
-    details = [record.data.get("detail") for record in records_of(folder) if record.event in ("CODE", "CLOSING", "KEPT")]
+    details = [
+        record.data.get("detail")
+        for record in records_of(folder)
+        if record.event in ("CODE", "CLOSING", "KEPT")
+    ]
     return next((str(detail) for detail in reversed(details) if detail), None)
 
 
 def _stages(timing: Mapping[str, Any], started: datetime | None) -> tuple[StageView, ...]:
-    """The item's stretches in seconds since the run's start; a stretch without an end lasts to the next one's start."""
+    """The item's stretches in seconds since the run's start; a stretch without an end lasts to the next
+    one's start.
+    """
     began = read_time(timing.get("started_at"))
     shift_s = (began - started).total_seconds() if began is not None and started is not None else 0.0
     views: list[StageView] = []
@@ -255,8 +272,12 @@ def _stages(timing: Mapping[str, Any], started: datetime | None) -> tuple[StageV
     for stage, following in zip_longest(stages, stages[1:]):
         try:
             from_s = float(stage["entered_s"])
-            end = stage["left_s"] if stage["left_s"] is not None else (following or {}).get("entered_s", from_s)
-            views.append(StageView(str(stage["state"]), from_s + shift_s, float(end) + shift_s, str(stage["lane"])))
+            end = (
+                stage["left_s"] if stage["left_s"] is not None else (following or {}).get("entered_s", from_s)
+            )
+            views.append(
+                StageView(str(stage["state"]), from_s + shift_s, float(end) + shift_s, str(stage["lane"]))
+            )
         except (KeyError, TypeError, ValueError):
             continue
     return tuple(views)

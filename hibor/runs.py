@@ -51,7 +51,9 @@ def _line(run: dict[str, Any], words: Words) -> str:
         parts.append(words("runs.quota", before=run["quota_before"], after=run["quota_after"]))
     reason = run["stop_reason"]
     if isinstance(reason, dict):
-        parts.append(f"{reason.get('code')}: {reason_text(words.lang, str(reason.get('code')), reason.get('detail'))}")
+        parts.append(
+            f"{reason.get('code')}: {reason_text(words.lang, str(reason.get('code')), reason.get('detail'))}"
+        )
     return "  ".join(filter(None, parts))
 
 

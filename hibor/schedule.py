@@ -28,6 +28,8 @@ from hibor.selection import Choice
 from hibor.services import Services
 
 _TABLES = Tables.default()
+HAND_OVER_S = 0.5
+"""From a file's standing still to the next item's first tap: pull, reservation, checks; in seconds."""
 REJECTED_CODE = _TABLES.failure_codes["foreign_final"][_TABLES.states[0]]
 OFFLINE_CODE = _TABLES.failure_codes["device_offline"][_TABLES.states[0]]
 
@@ -237,6 +239,10 @@ class Schedule:
         app = self.services.require_app()
         if queue[0].lane != "NEW_TRIGGER" or app.opened != queue[0].entry.report_id:
             return
+        tree, profile = app.last_tree, app.profile
+        lasting_s = profile.pace.max_dump_age_s - profile.cache.settle_s - HAND_OVER_S
+        if tree is not None and app.looker.age_s(tree) < lasting_s:
+            return
         try:
             app.detail_screen(anew=True)
         except DeviceError as error:
@@ -301,3 +307,11 @@ def _host_part(item: ItemRun) -> ItemResult:
     result = item.run_host()
     item.settle()
     return result
+
+
+if __name__ == "__main__":
+    import sys
+
+    from hibor.schedule_cli import main
+
+    sys.exit(main())

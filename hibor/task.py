@@ -369,3 +369,11 @@ def _converter() -> cattrs.Converter:
 
 
 _CONVERTER: Final = _converter()
+
+
+if __name__ == "__main__":
+    import sys
+
+    from hibor.task_cli import main
+
+    sys.exit(main())

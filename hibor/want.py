@@ -1,11 +1,13 @@
 """`hibor want`: the want-list of a library, reports that go first when they can be had.
 
-Format: `<library>/want.jsonl`, one JSON line an entry or a removal, keys in the order of `Want`; only ever appended
-to, under its own lock. Recovery rule: an unfinished last line was never acknowledged and is left out; the next append
-moves it aside. A line that cannot be read is reported and left out; the list is a wish, never a reason to pay.
+Format: `<library>/want.jsonl`, one JSON line an entry or a removal, keys in the order of `Want`; only ever
+appended to, under its own lock. Recovery rule: an unfinished last line was never acknowledged and is left
+out; the next append moves it aside. A line that cannot be read is reported and left out; the list is a
+wish, never a reason to pay.
 
-An entry wants reports by code (a stock code such as 600519, or a report id), institution and keyword; all that are
-given must fit. An entry ends when a report that fits it is in the manifest after it was added, or when it is removed.
+An entry wants reports by code (a stock code such as 600519, or a report id), institution and keyword; all
+that are given must fit. An entry ends when a report that fits it is in the manifest after it was added, or
+when it is removed.
 """
 
 from __future__ import annotations
@@ -21,7 +23,17 @@ import attrs
 import click
 
 from hibor.clock import SystemClock
-from hibor.commandline import DONE, FOUND, Answers, Refusal, SpokenCommand, SpokenGroup, Words, run_command, shared
+from hibor.commandline import (
+    DONE,
+    FOUND,
+    Answers,
+    Refusal,
+    SpokenCommand,
+    SpokenGroup,
+    Words,
+    run_command,
+    shared,
+)
 from hibor.durable import Durable, DurableError
 from hibor.durable_fs import OsFileSystem
 from hibor.libraries import library_at
@@ -64,13 +76,12 @@ class Want:
 
     def fits(self, report: Described) -> bool:
         """Whether a report is one that is wanted; a wish for nothing fits nothing."""
-        asked = [
-            (self.code, lambda text: text in (normalise_text(report.report_id), normalise_text(report.stock_code or ""))),
-            (self.institution, lambda text: text in normalise_text(report.institution or "")),
-            (self.keyword, lambda text: text in normalise_text(report.title or "")),
-        ]
-        given = [fits(normalise_text(text)) for text, fits in asked if text]
-        return bool(given) and all(given)
+        codes = (normalise_text(report.report_id), normalise_text(report.stock_code or ""))
+        institution, title = normalise_text(report.institution or ""), normalise_text(report.title or "")
+        asked = (self.code, self.institution, self.keyword)
+        code, broker, keyword = (None if text is None else normalise_text(text) for text in asked)
+        fits = (code is None or code in codes, broker is None or broker in institution)
+        return any(asked) and all(fits) and (keyword is None or keyword in title)
 
 
 @attrs.frozen
@@ -216,7 +227,9 @@ def _build_add(words: Words) -> click.Command:
 def _build_list(words: Words) -> click.Command:
     @click.command(cls=SpokenCommand, words=words, section="want.list")
     @shared(words)
-    def list_wants(library: Path | None, task: Path | None, json_wanted: bool, quiet: bool, lang: str | None) -> int:
+    def list_wants(
+        library: Path | None, task: Path | None, json_wanted: bool, quiet: bool, lang: str | None
+    ) -> int:
         del lang
         answers = Answers(words, quiet=quiet, json_wanted=json_wanted)
         found = read_wants(library_at(library, task))
@@ -237,7 +250,12 @@ def _build_remove(words: Words) -> click.Command:
     @click.argument("want_id")
     @shared(words)
     def remove(
-        want_id: str, library: Path | None, task: Path | None, json_wanted: bool, quiet: bool, lang: str | None
+        want_id: str,
+        library: Path | None,
+        task: Path | None,
+        json_wanted: bool,
+        quiet: bool,
+        lang: str | None,
     ) -> int:
         del lang
         answers = Answers(words, quiet=quiet, json_wanted=json_wanted)
@@ -257,8 +275,14 @@ def _build_remove(words: Words) -> click.Command:
 
 
 def _told(want: Want, words: Words) -> str:
-    parts: list[tuple[str, Any]] = [("code", want.code), ("institution", want.institution), ("keyword", want.keyword)]
-    return words("want.separator").join(f"{words(f'want.part.{name}')} {value}" for name, value in parts if value)
+    parts: list[tuple[str, Any]] = [
+        ("code", want.code),
+        ("institution", want.institution),
+        ("keyword", want.keyword),
+    ]
+    return words("want.separator").join(
+        f"{words(f'want.part.{name}')} {value}" for name, value in parts if value
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

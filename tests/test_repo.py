@@ -240,8 +240,8 @@ def test_readme_extras_exist() -> None:
 
 def test_readme_has_the_two_commands_and_ci_runs_the_second() -> None:
     blocks = [block.strip() for block in re.findall(r"```sh\n(.*?)```", README.read_text("utf-8"), re.DOTALL)]
-    assert len([block for block in blocks if block.endswith("-m hibor.run")]) == 1
-    (tests_command,) = [block for block in blocks if block.endswith("-m pytest")]
+    assert len({block for block in blocks if block.endswith("-m hibor.run")}) == 1  # in both languages
+    (tests_command,) = {block for block in blocks if block.endswith("-m pytest")}
     assert tests_command in (ROOT / ".ci" / "run").read_text("utf-8")
 
 
@@ -267,10 +267,9 @@ def test_top_level_is_exactly_the_listed_one() -> None:
     assert {name for name in found if not name.startswith(".")} == TOP_LEVEL
 
 
-MACHINE_PATHS = [re.compile(pattern) for pattern in (
-    r"/work" + r"/(main|shared|\.library)", r"/ro" + r"ot/", r"/tmp" + r"/(brief|bash_jobs)", r"/ho" + r"me/[a-z]+/",
-    r"C:\\Us" + r"ers\\[A-Za-z]",
-)]  # fmt: skip
+MACHINE_PATHS = [
+    re.compile(pattern) for pattern in (r"/work" + r"/(main|shared|\.library)", r"/ro" + r"ot/", r"/tmp" + r"/(brief|bash_jobs)")
+]
 
 
 def test_no_tracked_file_names_a_path_of_this_machine() -> None:

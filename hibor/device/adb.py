@@ -41,6 +41,9 @@ __all__ = [
 
 MACHINE_FLOOR_S: Final = 3.0
 _BUFFER_BYTES: Final = 1 << 20
+_QUICK_ACK: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)
+"""Linux only, and forgotten by the kernel after a while: acknowledge what came at once. The adb server leaves Nagle's
+algorithm on towards its clients, so the end of every answer longer than a segment would wait 40 ms for it."""
 _LOW_LEVEL = (AdbError, OSError, EOFError, ValueError, struct.error)
 
 
@@ -126,7 +129,10 @@ class _Connection(AdbConnection):  # type: ignore[misc]
     def receive_into(self, view: memoryview) -> int:
         """Some bytes, 0 at the end of the stream."""
         self.conn.settimeout(self._deadline.left_s())
-        return int(self.conn.recv_into(view))
+        count = int(self.conn.recv_into(view))
+        if _QUICK_ACK is not None:
+            self.conn.setsockopt(socket.IPPROTO_TCP, _QUICK_ACK, 1)
+        return count
 
     def send_all(self, data: bytes) -> None:
         """All bytes, within the deadline."""

@@ -18,6 +18,7 @@ from hibor.device.protocol import Device
 from hibor.device.uitree import UiTree
 
 _LIMIT_BYTES = 64 * 1024 * 1024
+_PIECE_BYTES = 64 * 1024
 
 
 @attrs.frozen
@@ -43,13 +44,19 @@ def is_black(png: bytes) -> bool:
         if kind == b"IDAT":
             packed += png[place + 8 : place + 8 + length]
         place += 12 + length
+    inflate, rest = zlib.decompressobj(), bytes(packed)
+    seen_bytes = zeros = 0
     try:
-        pixels = zlib.decompressobj().decompress(bytes(packed), _LIMIT_BYTES)
+        while rest and seen_bytes < _LIMIT_BYTES and not inflate.eof:
+            pixels = inflate.decompress(rest, _PIECE_BYTES)
+            if pixels.strip(b"\x00\x01\x02\x03\x04\xff"):
+                return False  # most pictures end here, with the first piece
+            seen_bytes += len(pixels)
+            zeros += pixels.count(0)
+            rest = inflate.unconsumed_tail
     except zlib.error:
         return False
-    return (
-        bool(pixels) and not pixels.strip(b"\x00\x01\x02\x03\x04\xff") and pixels.count(0) * 2 > len(pixels)
-    )
+    return seen_bytes > 0 and zeros * 2 > seen_bytes
 
 
 def capture(device: Device, tree: UiTree) -> ScreenEvidence:

@@ -57,11 +57,16 @@ MAX_SWIPES: Final = 400
 
 @attrs.frozen
 class NextScreen:
-    """The list after one swipe: the screen, the rows newly visible on it, and whether the end is proven."""
+    """The list after one swipe: the screen, the rows newly visible on it, and whether the end is proven.
+
+    `before` is the screen the swipe began on. It may be a newer dump than the last one that was handed out, and the
+    list may have moved between the two, so it may show rows nobody has seen yet.
+    """
 
     screen: ListScreen
     new_rows: tuple[ListRow, ...]
     end: bool
+    before: ListScreen
 
 
 def same_report(row: ReportFacts, page: ReportFacts) -> bool:
@@ -232,11 +237,13 @@ class App:
         self.looker.changed()
 
     def swipe_on(self, count: int) -> None:
-        """Swipe `count` pages down without looking: over a stretch whose rows are known already."""
+        """Swipe `count` pages down without looking, over a stretch whose rows are known already; each as far as a
+        page that is read. A negative count goes up, by half pages, so that no row is passed unseen."""
         screen = self.list_screen() if count else None
-        for _ in range(count):
+        for _ in range(abs(count)):
             assert screen is not None
-            self._swipe(self.profile.pace.swipe_share, screen)
+            half_px = int(screen.container.height * self.profile.pace.swipe_share / 2)
+            self._swipe_px(self._page_px(screen) if count > 0 else -half_px, screen)
 
     def to_list_top(self) -> ListScreen:
         """To the newest row. The top is where swiping further shows the same rows; it may refresh there."""
@@ -282,10 +289,10 @@ class App:
             if positions(after) != positions(before):
                 old = {row.key for row in before.rows if not row.incomplete}
                 fresh = tuple(r for r in after.rows if not r.incomplete and r.key not in old)
-                return NextScreen(after, fresh, after.end is True)
+                return NextScreen(after, fresh, after.end is True, before)
             still = 0 if after.loading else still + 1
             if after.end is True or still >= END_SWIPES:
-                return NextScreen(after, (), True)
+                return NextScreen(after, (), True, before)
             if not after.loading:
                 continue
             if self.clock.monotonic_s() - begun_s >= self.profile.pace.page_change_s:
@@ -390,7 +397,8 @@ class App:
             return False
 
         try:
-            tree = self.looker.wait_for(arrived, "detail", "the detail page")
+            with self.looker.picturing():
+                tree = self.looker.wait_for(arrived, "detail", "the detail page")
         except DeviceError as error:
             if error.failure != "cursor_lost":
                 raise

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from hibor.device.errors import DeviceError
+from hibor.device.profile_types import Profile
 from hibor.device.protocol import RemoteFile
 from hibor.draft import CacheIdentity
 from hibor.effects import export
@@ -39,6 +40,8 @@ UNWHOLE_PATIENCE_S: Final = 20.0
 pause in the middle of a download under the final name (fault F27)."""
 PASSING: Final = frozenset({"link_lost", "command_timeout", "device_offline", "server_unreachable"})
 """Failures of the link that may pass by themselves."""
+RECOGNISE_S: Final = 6.0
+"""Real seconds a candidate may take to be looked into; the phone waits meanwhile. The check proper has more."""
 LATER_LOOK_S: Final = 30.0
 """How long an uncertain trigger's one later look lasts, in seconds."""
 WAIT_SHARE: Final = 0.03
@@ -58,15 +61,15 @@ class Search:
         """The files of the last look."""
         return [file for looks in self.looks.values() if (file := looks[-1][1]) is not None]
 
-    def still_since(self) -> list[float]:
-        """For each of them, when it was first seen as it is now, in the clock's seconds."""
+    def still_since(self) -> list[tuple[float, float]]:
+        """For each of them, when it was first and last seen as it is now, in the clock's seconds."""
         found = []
         for looks in self.looks.values():
             last = looks[-1][1]
             if last is None:
                 continue
             same = itertools.takewhile(lambda look, last=last: look[1] and same_state(look[1], last), looks[::-1])
-            found.append(min(at_s for at_s, _file in same))
+            found.append((min(at_s for at_s, _file in same), looks[-1][0]))
         return found
 
 
@@ -86,8 +89,6 @@ def wanted_of(item: ItemRun) -> Wanted:
 def match(item: ItemRun) -> str:
     """Poll the cache until this report's file stands still and is recognised; then `matched`."""
     services, draft = item.services, item.draft
-    if not export.needed(item):  # an export begins on this report's page, which is therefore not left
-        item.use_the_wait()
     if draft.changes_seen > 1:
         raise EffectFailure("remote_changed", "the file changed twice while it was pulled")
     known = draft.identity
@@ -135,6 +136,8 @@ def search(item: ItemRun, limit_s: float) -> CacheIdentity | None:
         if clock.monotonic_s() >= end_s:
             return None
         services.deadline.require_phone_time()
+        if not export.needed(item):  # an export begins on this report's page, which is therefore not left
+            item.use_the_wait()
         present = seen.present()
         if present and max(file.size_bytes for file in present) <= QUICK_BYTES:
             item.use_the_settling()
@@ -145,7 +148,7 @@ def _pause_s(seen: Search, profile: Profile, now_s: float, begun_s: float) -> fl
     """How long until the next look, in seconds: to the moment a file has stood still for long enough, else a small
     share of what was waited already, so that noticing late costs little in proportion."""
     poll_s, settle_s = profile.pace.poll_s, profile.cache.settle_s
-    due_s = [at_s + settle_s - now_s for at_s in seen.still_since() if at_s + settle_s > now_s]
+    due_s = [since_s + settle_s - now_s for since_s, at_s in seen.still_since() if at_s - since_s < settle_s]
     pause_s = min(poll_s, max(poll_s / 3, (now_s - begun_s) * WAIT_SHARE))
     return max(LEAST_PAUSE_S, min([pause_s, settle_s / 2, *due_s]))
 
@@ -218,7 +221,7 @@ def _take(item: ItemRun, file: RemoteFile, number: int) -> tuple[Candidate, PdfR
         raise
     finally:
         sink.abandon()
-        report = check_pdf(path)
+        report = check_pdf(path, timeout_s=RECOGNISE_S)
         services.durable.remove(path, step="candidate.remove")
     if report.sha256 is None or report.size_bytes != file.size_bytes:
         return None
@@ -229,8 +232,12 @@ def _take(item: ItemRun, file: RemoteFile, number: int) -> tuple[Candidate, PdfR
 
 
 def identity_journal(item: ItemRun) -> None:
-    """Step `identity.journal`: which file it is, for good."""
+    """Step `identity.journal`: which file it is, for good; said once."""
     identity = item.draft.identity
     if identity is None:
         raise EffectFailure("unexpected", "a match without an identity")
-    item.note("CACHE_IDENTITY", {"identity": attrs.asdict(identity)}, step="identity.journal")
+    data = {"identity": attrs.asdict(identity)}
+    last = item.journal.last("CACHE_IDENTITY")
+    if item.draft.mark == "CACHE_IDENTITY" and last is not None and last.data == data:
+        return  # a run that ended right after this record
+    item.note("CACHE_IDENTITY", data, step="identity.journal")

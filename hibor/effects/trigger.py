@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from hibor.device.errors import DeviceError
-from hibor.device.evidence import ScreenEvidence
+from hibor.device.evidence import ScreenEvidence, capture
 from hibor.device.navigate import App, same_report
 from hibor.device.reading import DetailScreen, ReportFacts
 from hibor.device.trigger import (
@@ -145,9 +145,11 @@ def _keep_screens(item: ItemRun, before: ScreenEvidence, outcome: TriggerOutcome
     """The screens before the first tap and after the last, where it is not plain what the taps did."""
     folder, services = item.folder.evidence, item.services
     keep_screen(folder, services, outcome.reason, "before the first tap", before)
-    words = f"after the taps: {outcome.detail}"
+    words, app = f"after the taps: {outcome.detail}", services.require_app()
     if outcome.seen is not None:
         keep_screen(folder, services, outcome.reason, words, outcome.seen)
+    elif app.last_tree is not None and app.last_tree.digest == outcome.dump_sha256:
+        keep_screen(folder, services, outcome.reason, words, capture(app.device, app.last_tree))
     else:
         keep_note(folder, services, outcome.reason, f"{words}; the screen could not be read")
 

@@ -2,8 +2,8 @@
 
 Rules of this package:
 
-* Texts are data (`*.zh.toml`, `*.en.toml`, and `zh.toml`, `en.toml`); both languages have the same keys with the same
-  placeholders, and every code, run status, stop word and failure word has its texts (tests).
+* Texts are data (`*.zh.toml`, `*.en.toml`, and `zh.toml`, `en.toml`); both languages have the same keys
+  with the same placeholders, and every code, run status, stop word and failure word has its texts (tests).
 * A key that is missing raises `KeyError`: a person never gets a line in the wrong language instead.
 * Codes, states, keys of files and commands are the same in every language.
 * Light to import: every `--help` passes through here.
@@ -78,8 +78,8 @@ def failure_text(lang: str, word: str) -> str:
 def reason_text(lang: str, code: str, detail: str | None) -> str:
     """Why something stopped, in the reader's language.
 
-    Details are written for the log, in English. Where they are not in the reader's language, the code's own sentence
-    stands in; the detail stays in `run.json` and the journal.
+    Details are written for the log, in English. Where they are not in the reader's language, the code's own
+    sentence stands in; the detail stays in `run.json` and the journal.
     """
     if detail and lang == "en":
         return detail
@@ -107,7 +107,9 @@ def default_lang() -> Lang:
 
 
 def chosen_lang(arguments: list[str]) -> Lang:
-    """The language named by `--lang` among a command's arguments, else the default: `--help` needs it early."""
+    """The language named by `--lang` among a command's arguments, else the default: `--help` needs it
+    early.
+    """
     for position, argument in enumerate(arguments):
         if argument == "--":
             break

@@ -45,7 +45,7 @@ _APPEND_STEPS = {
     "ARTIFACT_DUPLICATE_OR_FAILED": "reject.append",
 }
 _SETTLE_STEPS = {events.RELEASED: "settle.release", events.UNCERTAIN: "settle.doubt"}
-_OWN_STEPS = ("ledger.clock", "ledger.repair")
+_OWN_STEPS = ("ledger.clock", "ledger.repair", "ledger.repaired")
 STEPS = frozenset({*_APPEND_STEPS.values(), *_SETTLE_STEPS.values(), *_OWN_STEPS})
 """Names of the ledger's durable steps (spec/steps.yaml); an effect that has several names for one passes its own."""
 
@@ -300,7 +300,7 @@ class Ledger:
         previous_at = self.last_at
         return self._outside(events.CLOCK_ACCEPTED, {"previous_at": previous_at, "reason": reason}, step)
 
-    def record_repair(self, data: Mapping[str, Any], *, step: str = "ledger.repair") -> Event:
+    def record_repair(self, data: Mapping[str, Any], *, step: str = "ledger.repaired") -> Event:
         """Append REPAIRED; `hibor.quota.repair` calls it after it has moved an unfinished line aside."""
         return self._outside(events.REPAIRED, data, step)
 

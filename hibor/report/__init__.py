@@ -2,11 +2,12 @@
 
 Rules of this package:
 
-* The page is one file: styles, script, thumbnails and drawings are inside, nothing is loaded from anywhere. A content
-  policy in the page allows exactly that, so a hostile title cannot load or run anything either.
+* The page is one file: styles, script, thumbnails and drawings are inside, nothing is loaded from anywhere.
+  A content policy in the page allows exactly that, so a hostile title cannot load or run anything either.
 * It is made from the run's files alone and holds no clock: the same run gives the same bytes.
 * Whatever the page says about a code comes from the catalogue, in the reader's language.
-* Links to PDFs are relative: they work wherever the library is opened as a whole; the thumbnails work everywhere.
+* Links to PDFs are relative: they work wherever the library is opened as a whole; the thumbnails work
+  everywhere.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def report_html(view: RunView, lang: Lang, *, beside: Path) -> str:
 def write_run_report(durable: Durable, library: Library, run_id: str, lang: Lang) -> Path:
     """Write the run's page into its folder and return its path. Never replaces a file.
 
-    The same page again is the file that is there. A page that differs (another language, items that were finished
-    later) gets the next free name `report-2.html`, `report-3.html`, … Raises `DurableError`.
+    The same page again is the file that is there. A page that differs (another language, items that were
+    finished later) gets the next free name `report-2.html`, `report-3.html`, … Raises `DurableError`.
     """
     folder = library.run(run_id)
     data = report_html(load_run(library, folder), lang, beside=folder.path).encode()

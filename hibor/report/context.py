@@ -1,7 +1,7 @@
 """What the page of a run says, as plain values; the template only places them.
 
-Rules of this file: every sentence comes from the catalogue; every number, id and path stands there as in the run's own
-files. What the run does not know is left out, never guessed.
+Rules of this file: every sentence comes from the catalogue; every number, id and path stands there as in
+the run's own files. What the run does not know is left out, never guessed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def run_context(view: RunView, lang: Lang, *, beside: Path) -> Values:
         "run_id": view.run_id,
         "status": status or words("page.not_ended"),
         "tone": _tone(view),
-        "headline": words("page.headline", delivered=len(view.delivered), selected=max(view.selected, len(view.delivered))),
+        "headline": words(
+            "page.headline", delivered=len(view.delivered), selected=max(view.selected, len(view.delivered))
+        ),
         "simulated": bool(view.part("device").get("simulated")),
         "advice": advice(lang, status) if status else None,
         "reason": _reason(view, lang),
@@ -72,7 +74,13 @@ def _reason(view: RunView, lang: Lang) -> Values | None:
     try:
         told = advice(lang, code)
     except KeyError:
-        return {"code": code, "what": reason_text(lang, code, reason.get("detail")), "effect": None, "next": None, "detail": None}
+        return {
+            "code": code,
+            "what": reason_text(lang, code, reason.get("detail")),
+            "effect": None,
+            "next": None,
+            "detail": None,
+        }
     detail = reason_text(lang, code, reason.get("detail"))
     return {**told._asdict(), "code": code, "detail": None if detail == told.what else detail}
 
@@ -91,7 +99,11 @@ def _cards(view: RunView, words: Words) -> list[tuple[str, str, str]]:
     delivered, timing, quota = view.delivered, view.part("timing"), view.part("quota")
     new = sum(one.item.get("source") == "NEW_TRIGGER" for one in delivered)
     cards = [
-        (words("page.card.delivered"), str(len(delivered)), words("page.card.of", count=max(view.selected, len(delivered)))),
+        (
+            words("page.card.delivered"),
+            str(len(delivered)),
+            words("page.card.of", count=max(view.selected, len(delivered))),
+        ),
         (words("page.card.new"), str(new), words("page.card.new_note")),
         (words("page.card.reused"), str(len(delivered) - new), words("page.card.reused_note")),
     ]
@@ -128,9 +140,14 @@ def _item(one: ItemView, view: RunView, words: Words, beside: Path) -> Values:
     told = advice(lang, one.code) if one.code and not one.delivered else None
     path = item.get("final_path")
     shown = isinstance(path, str) and one.final_there
-    files = [{"href": link_to(view.library.root, name, beside), "name": name.rsplit("/", 1)[-1]} for name in one.files]
+    files = [
+        {"href": link_to(view.library.root, name, beside), "name": name.rsplit("/", 1)[-1]}
+        for name in one.files
+    ]
     if one.quarantined:
-        files.append({"href": link_to(view.library.root, one.quarantined, beside), "name": words("page.quarantined")})
+        files.append(
+            {"href": link_to(view.library.root, one.quarantined, beside), "name": words("page.quarantined")}
+        )
     return {
         "index": item.get("item_index"),
         "run_id": item.get("run_id"),
@@ -158,7 +175,10 @@ def _item(one: ItemView, view: RunView, words: Words, beside: Path) -> Values:
         "closure": one.closure,
         "presence": one.presence,
         "events": [
-            (words(f"page.event.{name}"), item.get(f"quota_{name}_event_id" if name != "artifact" else "artifact_terminal_event_id"))
+            (
+                words(f"page.event.{name}"),
+                item.get(f"quota_{name}_event_id" if name != "artifact" else "artifact_terminal_event_id"),
+            )
             for name in ("reservation", "terminal", "artifact")
         ],
         "files": files,
@@ -176,7 +196,11 @@ def size_text(size_bytes: Any) -> str | None:
 def _duplicates(view: RunView, beside: Path) -> list[Values]:
     found = view.part("counts").get("likely_duplicates") or ()
     return [
-        {"title": one.get("title"), "path": one.get("path"), "href": link_to(view.library.root, str(one.get("path")), beside)}
+        {
+            "title": one.get("title"),
+            "path": one.get("path"),
+            "href": link_to(view.library.root, str(one.get("path")), beside),
+        }
         for one in found
         if isinstance(one, Mapping)
     ]
@@ -184,5 +208,15 @@ def _duplicates(view: RunView, beside: Path) -> list[Values]:
 
 def _provenance(view: RunView, words: Words) -> list[tuple[str, str]]:
     known: Mapping[str, Any] = {**view.part("provenance"), "profile": view.part("device").get("profile")}
-    names = ("tool_version", "app_version", "phone_model", "profile", "spec_sha256", "profile_sha256", "serial_hash")
-    return [(words(f"page.provenance.{name}"), str(known[name])) for name in names if known.get(name) is not None]
+    names = (
+        "tool_version",
+        "app_version",
+        "phone_model",
+        "profile",
+        "spec_sha256",
+        "profile_sha256",
+        "serial_hash",
+    )
+    return [
+        (words(f"page.provenance.{name}"), str(known[name])) for name in names if known.get(name) is not None
+    ]

@@ -1,4 +1,6 @@
-"""Templates to text: strict about missing values, everything escaped, styles and script pinned by their hashes."""
+"""Templates to text: strict about missing values, everything escaped, styles and script pinned by their
+hashes.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def _environment() -> jinja2.Environment:
 
 
 def render(name: str, context: Mapping[str, Any]) -> str:
-    """The page `name` with `context`; `style` and `script` come from their files, with the policy that allows them."""
+    """The page `name` with `context`; `style` and `script` come from their files, with the policy that
+    allows them.
+    """
     environment = _environment()
     style, script = _source(environment, "style.html"), _source(environment, "script.html")
     policy = f"default-src 'none'; img-src data:; style-src '{_pin(style)}'; script-src '{_pin(script)}'"

@@ -1,7 +1,7 @@
 """First pages as pictures inside a page.
 
-A thumbnail that cannot be made is left out: it is decoration, the facts stand beside it. The file is hashed before it
-is shown only by the package; here the picture is of whatever the library holds.
+A thumbnail that cannot be made is left out: it is decoration, the facts stand beside it. The file is hashed
+before it is shown only by the package; here the picture is of whatever the library holds.
 """
 
 from __future__ import annotations

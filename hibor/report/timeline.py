@@ -1,7 +1,8 @@
 """Where a run's time went, as a drawing: both lanes, then a row for each item.
 
-Rules of this file: the drawing is text built from numbers; whatever is not a number is escaped. The phone's lane and
-this computer's lane differ in shape as well as in colour, so that a black-and-white print can be read.
+Rules of this file: the drawing is text built from numbers; whatever is not a number is escaped. The phone's
+lane and this computer's lane differ in shape as well as in colour, so that a black-and-white print can be
+read.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def timeline_svg(items: Sequence[ItemView], words: Words) -> Markup | None:
     scale = (WIDTH - LABEL - 10) / end_s
     height = _TOP + ROW * (len(timed) + 2) + 34
     parts = [
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(words("page.timeline"))}" class="timeline">',
+        f'<svg class="timeline" viewBox="0 0 {WIDTH} {height}" role="img" '
+        f'aria-label="{escape(words("page.timeline"))}">',
         *_axis(end_s, scale, height),
         *_lane(words("page.lane.phone"), "phone", timed, 0, scale, words),
         *_lane(words("page.lane.host"), "host", timed, 1, scale, words),
@@ -47,18 +49,23 @@ def timeline_svg(items: Sequence[ItemView], words: Words) -> Markup | None:
 
 
 def _lane(name: str, lane: str, items: Sequence[ItemView], row: int, scale: float, words: Words) -> list[str]:
-    bars = [_bar(stage, row, scale, one, words) for one in items for stage in one.stages if stage.lane == lane]
+    bars = [
+        _bar(stage, row, scale, one, words) for one in items for stage in one.stages if stage.lane == lane
+    ]
     return [_label(name, name, row), *bars]
 
 
 def _bar(stage: StageView, row: int, scale: float, one: ItemView, words: Words) -> str:
-    inset = 4 if stage.lane == "phone" else 8
+    lane = "phone" if stage.lane == "phone" else "host"
+    inset = 4 if lane == "phone" else 8
     left = LABEL + stage.from_s * scale
     width = max(1.0, (stage.to_s - stage.from_s) * scale)
-    seconds = words("page.timeline_bar", state=stage.state, from_s=f"{stage.from_s:.1f}", to_s=f"{stage.to_s:.1f}")
+    seconds = words(
+        "page.timeline_bar", state=stage.state, from_s=f"{stage.from_s:.1f}", to_s=f"{stage.to_s:.1f}"
+    )
     title = escape(f"{one.item.get('item_index')} · {seconds}")
     return (
-        f'<rect class="{"phone" if stage.lane == "phone" else "host"}" x="{left:.1f}" y="{_TOP + row * ROW + inset}" '
+        f'<rect class="{lane}" x="{left:.1f}" y="{_TOP + row * ROW + inset}" '
         f'width="{width:.1f}" height="{ROW - 2 * inset}"><title>{title}</title></rect>'
     )
 

@@ -24,6 +24,7 @@ from hibor.durable_fs import Moment, OsFileSystem
 
 UNPROMISED = (".lock", ".owner", ".sqlite3", "-journal", ".index")
 MOST_IMAGES_A_POINT = 512
+SOMEBODY_ELSE = "(somebody else)"
 
 Names = dict[str, int]  # path relative to the root -> file id; folders are -1
 
@@ -379,6 +380,7 @@ class Recorder(OsFileSystem):
 
     def foreign(self, path: Path, data: bytes) -> None:
         """Somebody else writes a file, durably."""
+        own_step, self.step = self.step, SOMEBODY_ELSE
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         parts = path.relative_to(self.root).parts
@@ -393,4 +395,5 @@ class Recorder(OsFileSystem):
         self._note("write", file=file, path=name, data=data)
         self._note("fsync", file=file, path=name)
         self._note("fsync_dir", path=_parent(name))
+        self.step = own_step
         self.written_by_others.append((len(self.log), name, hashlib.sha256(data).hexdigest()))

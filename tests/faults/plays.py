@@ -21,7 +21,7 @@ from hibor.catalogue import CatalogueEntry
 from hibor.device.errors import DeviceError
 from hibor.draft import ItemJob
 from hibor.item import ItemRun
-from tests.faults.disk import Image, Model, Operation, Recorder
+from tests.faults.disk import SOMEBODY_ELSE, Image, Model, Operation, Recorder
 from tests.faults.world import FIRST_RUN, PROFILE, Phone, World, open_world
 
 ALWAYS, NEVER = "served", "untouched"
@@ -306,14 +306,19 @@ class Recording:
                     yield Point(done + 1, step_named, "torn"), image
                 continue
             model.apply(operation)
+            if operation.step == SOMEBODY_ELSE:
+                continue
             for image in (model.whole(), *model.images()):
                 yield Point(done + 1, step, "torn"), image
 
-    def served_at(self, done: int, phone: str) -> dict[str, int]:
-        """What the account was charged for when `done` operations were done, as the phone of that name has it."""
+    def served_at(self, done: int, phone: str, image: Image) -> dict[str, int]:
+        """What the account was charged for when `done` operations were done, as the phone of that name has it.
+
+        A torn TRIGGER_INTENT that is whole by chance counts as one: the phone of that name has the file.
+        """
         counts: dict[str, int] = {}
         for report_id, first in self.tap_from.items():
-            if done >= first and phone != NEVER:
+            if phone != NEVER and (done >= first or _intends(image, report_id)):
                 counts[report_id] = self.served.get(report_id, 0)
         return counts
 
@@ -324,6 +329,11 @@ class Recording:
         if not begun:
             return (NEVER, NO_PHONE)
         return (ALWAYS, NO_PHONE) if sure else (ALWAYS, NEVER, NO_PHONE)
+
+
+def _intends(image: Image, report_id: str) -> bool:
+    journals = [data for path, data in image.files if path.endswith("journal.jsonl")]
+    return any(report_id.encode() in data and b'"TRIGGER_INTENT"' in data and data.endswith(b"\n") for data in journals)
 
 
 def record(play: Play, root: Path, phone: Phone, entries: dict[str, CatalogueEntry], at: datetime) -> Recording:
@@ -344,11 +354,16 @@ def record(play: Play, root: Path, phone: Phone, entries: dict[str, CatalogueEnt
             report = turn.item.job.entry.report_id
             tap_from[report], tap_until[report] = turn.first, turn.first + 1
     known = _staged(disk.log) | {digest for _done, _path, digest in disk.written_by_others}
+    known |= {_digest(path.read_bytes()) for path in (phone.process.state_dir / "pdf").iterdir()}
     shutil.rmtree(root)
     used = [item.job.entry for item in stage.items]
     return Recording(
         play, at, disk.log, used, tap_from, tap_until, phone.served, codes, tuple(disk.written_by_others), frozenset(known)
     )
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _staged(log: list[Operation]) -> set[str]:
@@ -357,5 +372,5 @@ def _staged(log: list[Operation]) -> set[str]:
     for operation in log:
         model.apply(operation)
         if operation.kind == "fsync" and operation.path.endswith("staging.pdf"):
-            found.add(hashlib.sha256(model.files[operation.file].now).hexdigest())
+            found.add(_digest(model.files[operation.file].now))
     return found

@@ -41,9 +41,9 @@ class Swept:
         ]
 
 
-def facts_of(recording: Recording, point: Point, phone: str) -> Facts:
+def facts_of(recording: Recording, point: Point, phone: str, image: Image) -> Facts:
     """What is true outside the disk at a crash point."""
-    served = recording.served_at(point.done, phone)
+    served = recording.served_at(point.done, phone, image)
     foreign: dict[str, str] = {}
     for done, path, digest in recording.foreign:
         if point.done >= done:
@@ -67,7 +67,7 @@ def sweep(theatre: Theatre, name: str, *, every: int = 1) -> Swept:
     swept = Swept(name)
     seen = 0
     for point, phone, image in visits(recording):
-        facts = facts_of(recording, point, phone)
+        facts = facts_of(recording, point, phone, image)
         key = (image.digest, phone, tuple(sorted(facts.served.items())), tuple(sorted(facts.foreign.items())))
         swept.images.add(image.digest)
         if key not in done:

@@ -18,6 +18,7 @@ CHECKS: Final[tuple[Callable[[Tables], Check], ...]] = (
     verdicts.check_verdicts,
     verdicts.check_one_by_one,
     verdicts.check_moves,
+    closing.check_closings,
     closing.check_closures,
     closing.check_variants,
     domains.check_classes,

@@ -43,6 +43,9 @@ def check_edges(tables: Tables) -> Check:
     for lane, source, event, target, guard, steps in tables.edges:
         if target == tables.closed_state:
             closing.add((lane, source, variant_of.get((lane, source, event), "none"), steps))
+            if guard is not None:
+                text = "a closing edge has no guard; keep or close has decided"
+                violations.append(Violation("conflicting", SPEC, text, f"{lane} {source} {event} [{guard}]"))
         else:
             found.add((lane, source, event, target, guard, steps))
     violations += _sets(found, expected.EDGES, "edge")

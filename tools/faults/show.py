@@ -81,7 +81,7 @@ def as_text(rows: Sequence[Row]) -> str:
     """The table as lines: one for each scenario, details below it where there are any."""
     lines = [f"{'scenario':<24}{'run':<44}{'quota':<12}{'served':<8}{'recovery':<34}verdict"]
     for row in rows:
-        name, faults, run, items, quota, served, recovery, verdict = cells(row)
+        name, faults, run, items, quota, served, recovery, _verdict = cells(row)
         first, *more = recovery.split("\n")
         mark = "ok" if row.passed else "WRONG"
         lines.append(f"{name:<24}{run:<44}{quota:<12}{served:<8}{first:<34}{mark}")
@@ -111,7 +111,8 @@ def as_html(rows: Sequence[Row]) -> str:
         why = html.escape(row.expected.why if row.expected else "")
         body.append(f'<tr class="{"" if row.passed else "fail"}" title="{why}">{texts}</tr>')
     return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Fault table</title><style>{_STYLE}</style>'
-        f"<h1>Fault table</h1><p>{len(rows)} scenarios, {sum(not row.passed for row in rows)} not as expected.</p>"
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Fault table</title>'
+        f"<style>{_STYLE}</style><h1>Fault table</h1>"
+        f"<p>{len(rows)} scenarios, {sum(not row.passed for row in rows)} not as expected.</p>"
         f"<table><tr>{head}</tr>{''.join(body)}</table></html>\n"
     )

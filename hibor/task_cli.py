@@ -1,0 +1,229 @@
+"""`hibor task init | check`: a commented task file to start from, and every problem of one with its line.
+
+Rules of this file:
+
+* The template's values are the defaults of `hibor.task`, its comments are in the reader's language, and it
+  passes the check as it is written (test).
+* `hibor.task` words its problems in English; here each becomes a sentence of the reader's language. A
+  problem this file does not know is told by its place alone, never in the wrong language.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import click
+
+from hibor.clock import SystemClock
+from hibor.commandline import (
+    DONE,
+    FOUND,
+    USAGE,
+    Answers,
+    Refusal,
+    SpokenCommand,
+    SpokenGroup,
+    Words,
+    run_command,
+    shared,
+)
+from hibor.durable import Durable, DurableError, FileAlreadyThere
+from hibor.durable_fs import OsFileSystem
+from hibor.libraries import sync_program
+from hibor.package.names import safe_component
+from hibor.task import SPACING_MIN_S, Task, TaskError, load_task
+
+STEP: Final = "export.write"
+PROBLEMS: Final[tuple[tuple[str, str], ...]] = (
+    ("required", r'"(?P<key>[^"]+)" is required'),
+    ("unknown_near", r'unknown key "(?P<key>[^"]+)"(?: in \[\w+\])? — did you mean "(?P<near>[^"]+)"\?'),
+    ("unknown_home", r'unknown key "(?P<key>[^"]+)"(?: in \[\w+\])? — it belongs into \[(?P<home>\w+)\]'),
+    ("unknown_above", r'unknown key "(?P<key>[^"]+)"(?: in \[\w+\])? — it belongs above the first \[table\]'),
+    ("unknown", r'unknown key "(?P<key>[^"]+)"(?: in \[\w+\])?'),
+    ("table", r'"(?P<key>[^"]+)" must be a table .*'),
+    ("string", r'"(?P<key>[^"]+)" must be a string, not (?P<value>.*)'),
+    ("whole", r'"(?P<key>[^"]+)" must be a whole number, not (?P<value>.*)'),
+    ("seconds", r'"(?P<key>[^"]+)" must be a number of seconds, not (?P<value>.*)'),
+    ("flag", r'"(?P<key>[^"]+)" must be true or false, not (?P<value>.*)'),
+    ("strings", r'"(?P<key>[^"]+)" must be a list of strings.*'),
+    ("folder", r'"library" must name a folder'),
+    ("account", r'"account" .* cannot be used .*'),
+    ("positive", r'"(?P<key>[^"]+)" must be greater than 0'),
+    ("spacing", r'"spacing_s" must be at least (?P<least>[\d.]+); .*'),
+    ("least", r'"(?P<key>[^"]+)" must be at least (?P<least>[\d.]+)'),
+    ("between", r'"min_count" must be between 0 and "count" \((?P<most>-?\d+)\)'),
+    ("lang", r'"lang" must be "zh" or "en".*'),
+    ("reuse", r'"reuse" must be .*'),
+    ("negative", r'"(?P<key>[^"]+)" must not be negative'),
+    ("empty", r'"(?P<key>[^"]+)" holds an empty string.*'),
+    ("toml", r"not valid TOML: .*"),
+    ("unreadable", r"cannot be read: .*"),
+    ("encoding", r"not UTF-8; .*"),
+)
+"""(name of the text, what `hibor.task` says); the first that fits counts."""
+
+
+def told_problem(message: str, words: Words) -> str:
+    """A problem's message in the reader's language."""
+    if words.lang == "en":
+        return message
+    for name, pattern in PROBLEMS:
+        found = re.fullmatch(pattern, message, re.DOTALL)
+        if found is not None:
+            return words(f"task.problem.{name}", **found.groupdict())
+    return words("task.problem.other")
+
+
+def placed_problems(error: TaskError) -> list[tuple[int | None, str]]:
+    """(line or None, message) of every problem of a task file."""
+    found: list[tuple[int | None, str]] = []
+    for problem in error.problems:
+        text = problem.removeprefix(f"{error.path}:")
+        line, _, message = text.partition(": ")
+        found.append((int(line), message) if line.strip().isdecimal() else (None, text.strip()))
+    return found
+
+
+def template(words: Words, *, library: str, account: str) -> str:
+    """A commented task file with the defaults."""
+    task = Task(library=library, account=account)
+    return words(
+        "task.template",
+        library=_toml(library),
+        account=_toml(account),
+        lang=words.lang,
+        deadline_s=f"{task.deadline_s:g}",
+        count=task.count,
+        min_count=task.min_count,
+        since_days=task.select.since_days,
+        pages_min=task.select.pages_min,
+        limit=task.quota.limit,
+        new_max=task.quota.new_max,
+        spacing_s=f"{SPACING_MIN_S:g}",
+        reuse=task.policy.reuse,
+    ).lstrip()
+
+
+def _toml(text: str) -> str:
+    """A TOML basic string."""
+    escaped = text.replace("\\", "/").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def build(words: Words) -> click.Command:
+    """The command in a language."""
+    group = SpokenGroup(words=words, section="task")
+    group.add_command(_build_init(words))
+    group.add_command(_build_check(words))
+    return group
+
+
+def _build_init(words: Words) -> click.Command:
+    @click.command(cls=SpokenCommand, words=words, section="task.init")
+    @click.argument("file", type=click.Path(path_type=Path), default=Path("task.toml"))
+    @click.option("--library", default="hibor-library", help=words("task.init.library"))
+    @click.option("--account", default="team-a", help=words("task.init.account"))
+    @click.option("--replace", is_flag=True, help=words("common.replace"))
+    @shared(words, library=False)
+    def init(
+        file: Path,
+        library: str,
+        account: str,
+        replace: bool,
+        json_wanted: bool,
+        quiet: bool,
+        lang: str | None,
+    ) -> int:
+        del lang
+        if safe_component(account, limit_bytes=100) != account or not library.strip():
+            raise Refusal("task.init.unusable")
+        answers = Answers(words, quiet=quiet, json_wanted=json_wanted)
+        data = template(words, library=library, account=account).encode()
+        durable = Durable(OsFileSystem(), SystemClock(), frozenset({STEP}))
+
+        def fill(stream: BinaryIO) -> None:
+            stream.write(data)
+
+        path = file.absolute()
+        try:
+            durable.export(path, fill, step=STEP, replace=replace)
+        except FileAlreadyThere as error:
+            raise Refusal("common.exists", exit_code=FOUND, path=path) from error
+        except DurableError as error:
+            raise Refusal("common.not_written", exit_code=FOUND, path=path) from error
+        answers.tell(words("task.init.done", path=path))
+        answers.document({"path": str(path)})
+        return DONE
+
+    return init
+
+
+def _build_check(words: Words) -> click.Command:
+    @click.command(cls=SpokenCommand, words=words, section="task.check")
+    @click.argument("file", type=click.Path(path_type=Path), default=Path("task.toml"))
+    @shared(words, library=False)
+    def check(file: Path, json_wanted: bool, quiet: bool, lang: str | None) -> int:
+        del lang
+        answers = Answers(words, quiet=quiet, json_wanted=json_wanted)
+        try:
+            task = load_task(file)
+        except TaskError as error:
+            problems = [(line, told_problem(message, words)) for line, message in placed_problems(error)]
+            for number, message in problems:
+                answers.tell(f"{file}:{number}: {message}" if number else f"{file}: {message}")
+            answers.tell(words("task.check.bad", count=len(problems)))
+            answers.document(
+                {
+                    "valid": False,
+                    "problems": [{"line": line, "message": message} for line, message in problems],
+                }
+            )
+            return USAGE
+        for line in _meaning(task, words):
+            answers.tell(line)
+        program = sync_program(task.library_path)
+        if program is not None:
+            answers.warn("common.sync_folder", program=program)
+        answers.document(
+            {"valid": True, "problems": [], "library": str(task.library_path), "account": task.account}
+        )
+        return DONE
+
+    return check
+
+
+def _meaning(task: Task, words: Words) -> list[str]:
+    """What the task will do, in sentences."""
+    quota, select = task.quota, task.select
+    lines = [
+        words("task.check.good"),
+        words("task.check.library", path=task.library_path, account=task.account),
+        words(
+            "task.check.count",
+            count=task.count,
+            new_max=quota.new_max,
+            limit=quota.limit,
+            days=select.since_days,
+        ),
+        words(f"task.check.reuse_{task.policy.reuse}"),
+    ]
+    filters = (("keywords_any", select.keywords_any), ("keywords_not", select.keywords_not),
+               ("institutions", select.institutions), ("report_ids", select.report_ids))  # fmt: skip
+    separator = words("explain.separator")
+    lines += [
+        words(f"task.check.{name}", values=separator.join(values)) for name, values in filters if values
+    ]
+    return lines
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    return run_command(build, "task", arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
