@@ -253,7 +253,7 @@ class Collector:
         )
         self.progress.say("discovered", entries=len(reading.entries), screens=reading.screens)
         if reading.incomplete is not None:
-            self.progress.warn("incomplete", detail=reading.incomplete)
+            self.progress.warn("incomplete", detail=reading.incomplete, failure=reading.failure)
         if reading.failure is not None:
             self._keep_screen(reading.failure, reading.incomplete or "")
         return reading

@@ -119,7 +119,7 @@ def _tell(options: dict[str, Any], reading: Any, progress: Any) -> None:
     for report_id in reading.vanished:
         progress.warn("catalogue_vanished", report_id=report_id)
     if reading.incomplete is not None:
-        progress.warn("incomplete", detail=reading.incomplete)
+        progress.warn("incomplete", detail=reading.incomplete, failure=reading.failure)
     if options["as_json"]:
         values = {
             **reading.report.to_dict(),

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -78,7 +78,7 @@ class ItemRun:
         self.journal = Journal(self.folder.journal, services.durable, services.clock, services.calendar.tzinfo)
         self.result: ItemResult | None = None
         self.failure: str | None = None
-        self.while_waiting: Callable[[], None] | None = None
+        self.while_waiting: Iterator[None] | None = None
         self.while_settling: Callable[[], None] | None = None
         self._orders = 0
         self.draft.run_started_s = services.deadline.started_s
@@ -102,14 +102,17 @@ class ItemRun:
             self.advance()
         return self.result
 
-    def use_the_wait(self) -> None:
-        """Do, once, what the phone can do meanwhile: called where the item waits for the app's server."""
-        meanwhile, self.while_waiting = self.while_waiting, None
-        if meanwhile is not None:
-            meanwhile()
+    def use_the_wait(self) -> bool:
+        """Do one step of what the phone can do meanwhile; False when nothing is left to do. Called where the item
+        waits for the app's server, between two looks at the cache."""
+        if self.while_waiting is not None:
+            for _ in self.while_waiting:
+                return True
+            self.while_waiting = None
+        return False
 
     def use_the_settling(self) -> None:
-        """The same, once, where a file that has come has to stand still for a while."""
+        """Do, once, what the phone can do while a file that has come has to stand still."""
         meanwhile, self.while_settling = self.while_settling, None
         if meanwhile is not None:
             meanwhile()

@@ -241,6 +241,12 @@ def settle_lost(services: Services, *, lost_too: bool = True) -> list[Event]:
     return settled
 
 
+def is_settled_by_preflight(reservation: Event, services: Services) -> bool:
+    """Whether an open reservation belongs to a closed or a lost item (ruling R19)."""
+    folder = _folder_of(reservation, services)
+    return folder is None or not _has_records(folder, services) or services.files.occupied(folder.terminal)
+
+
 def _folder_of(reservation: Event, services: Services) -> ItemFolder | None:
     try:
         run = services.library.run(reservation.run_id or "")

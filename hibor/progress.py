@@ -14,6 +14,7 @@ from importlib import resources
 from typing import Any, TextIO
 
 from hibor.deadline import Deadline
+from hibor.messages import failure_text, reason_text
 
 
 @lru_cache(maxsize=2)
@@ -27,6 +28,7 @@ class Progress:
     """Writes progress lines. Safe for both lanes."""
 
     def __init__(self, lang: str, *, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self._lang = lang
         self._texts = messages(lang)
         self._quiet = quiet
         self._stream = stream
@@ -37,11 +39,25 @@ class Progress:
     def say(self, key: str, **facts: Any) -> None:
         """One line, with the time left in front while a window runs."""
         if not self._quiet:
-            self._write(self._texts[key].format(**facts))
+            self._write(self._line(key, facts))
 
     def warn(self, key: str, **facts: Any) -> None:
         """One line that is shown also in a quiet run."""
-        self._write(self._texts[key].format(**facts))
+        self._write(self._line(key, facts))
+
+    def _line(self, key: str, facts: dict[str, Any]) -> str:
+        """The text with its facts. A detail is told in the reader's language: by its failure word where one is
+        given, else by its code.
+        """
+        if self._lang != "en" and facts.get("detail"):
+            failure = facts.get("failure")
+            told = (
+                failure_text(self._lang, failure).rstrip("。")
+                if failure
+                else reason_text(self._lang, str(facts.get("code", key)), str(facts["detail"]))
+            )
+            facts = {**facts, "detail": told}
+        return self._texts[key].format(**facts)
 
     def warn_from_signal(self, key: str) -> None:
         """One line from a signal handler: past lock and buffer, which the interrupted code may hold."""

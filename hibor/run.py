@@ -65,9 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from hibor.console import use_utf8
 
     use_utf8()
+    given = list(sys.argv[1:] if arguments is None else arguments)
     _end_signals_as_ctrl_c()
     try:
-        command.main(args=list(sys.argv[1:] if arguments is None else arguments), standalone_mode=False)
+        command.main(args=given, standalone_mode=False)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     except click.exceptions.Abort:
@@ -75,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return end_interrupted()
     except click.ClickException as error:
-        return _refused(error.format_message())
+        return _refused(error.format_message(), given)
     return 0
 
 
@@ -87,10 +88,11 @@ def _end_signals_as_ctrl_c() -> None:
                 signal.signal(getattr(signal, name), signal.default_int_handler)
 
 
-def _refused(message: str) -> int:
+def _refused(message: str, given: list[str]) -> int:
+    from hibor.messages import chosen_lang
     from hibor.session import refuse
 
-    return refuse(message)
+    return refuse(message, chosen_lang(given))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ match; a reuse that failed may be made good by a NEW item of the same report.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
@@ -204,17 +204,19 @@ class Schedule:
             item.refuse(self.new_refused.failure, self.new_refused.detail)
             self.breaker.trip(item.ended.code)
         if queue:
-            item.while_waiting = partial(self._open_page_ahead, queue)
+            item.while_waiting = self._open_page_ahead(queue)
             item.while_settling = partial(self._look_ahead, queue)
         needs_phone = choice.source != "PROJECT_REUSE"
         more = item.run_phone() if needs_phone else True
+        if more and choice.lane == "NEW_TRIGGER":
+            self._learn(item)
         if not more:
             item.settle()
             return _Pending(choice, item, None)
         return _Pending(choice, item, host.submit(_host_part, item))
 
-    def _open_page_ahead(self, queue: Sequence[Choice]) -> None:
-        """While the app's server prepares a download, the next report's page is opened.
+    def _open_page_ahead(self, queue: Sequence[Choice]) -> Iterator[None]:
+        """While the app's server prepares a download, the next report's page is opened, in steps of a dump or two.
 
         Only where the profile says that a download survives leaving its page and that opening one costs nothing.
         Nothing is reserved for it yet, so a page that could not be opened costs nothing either.
@@ -227,9 +229,20 @@ class Schedule:
         if services.deadline.remaining_s() <= services.pace.new_item_s or queue[0].lane != "NEW_TRIGGER":
             return
         try:
+            if app.opened != queue[0].entry.report_id:
+                app.ensure_list()
+                app.find_row(queue[0].entry.report_id)
+                yield
             approach(app, queue[0].entry)
+            yield
         except DeviceError as error:
             services.log.info("the next page could not be opened ahead: %s", error.detail)
+
+    def _learn(self, item: ItemRun) -> None:
+        """What this item took on the phone is what the next ones are judged by."""
+        states = self.services.tables.states
+        taken = {stage.state: stage.left_s - stage.entered_s for stage in item.draft.stages}
+        self.services.pace.note(sum(taken.values()), sum(taken.get(state, 0.0) for state in states[1:3]))
 
     def _look_ahead(self, queue: Sequence[Choice]) -> None:
         """While a file that has come stands still, the opened page is looked at once more.

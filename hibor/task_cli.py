@@ -10,7 +10,6 @@ Rules of this file:
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,48 +33,14 @@ from hibor.commandline import (
 from hibor.durable import Durable, DurableError, FileAlreadyThere
 from hibor.durable_fs import OsFileSystem
 from hibor.libraries import sync_program
+from hibor.messages import told_line
 from hibor.package.names import safe_component
 from hibor.task import SPACING_MIN_S, Task, TaskError, load_task
 
 STEP: Final = "export.write"
-PROBLEMS: Final[tuple[tuple[str, str], ...]] = (
-    ("required", r'"(?P<key>[^"]+)" is required'),
-    ("unknown_near", r'unknown key "(?P<key>[^"]+)"(?: in \[\w+\])? — did you mean "(?P<near>[^"]+)"\?'),
-    ("unknown_home", r'unknown key "(?P<key>[^"]+)"(?: in \[\w+\])? — it belongs into \[(?P<home>\w+)\]'),
-    ("unknown_above", r'unknown key "(?P<key>[^"]+)"(?: in \[\w+\])? — it belongs above the first \[table\]'),
-    ("unknown", r'unknown key "(?P<key>[^"]+)"(?: in \[\w+\])?'),
-    ("table", r'"(?P<key>[^"]+)" must be a table .*'),
-    ("string", r'"(?P<key>[^"]+)" must be a string, not (?P<value>.*)'),
-    ("whole", r'"(?P<key>[^"]+)" must be a whole number, not (?P<value>.*)'),
-    ("seconds", r'"(?P<key>[^"]+)" must be a number of seconds, not (?P<value>.*)'),
-    ("flag", r'"(?P<key>[^"]+)" must be true or false, not (?P<value>.*)'),
-    ("strings", r'"(?P<key>[^"]+)" must be a list of strings.*'),
-    ("folder", r'"library" must name a folder'),
-    ("account", r'"account" .* cannot be used .*'),
-    ("positive", r'"(?P<key>[^"]+)" must be greater than 0'),
-    ("spacing", r'"spacing_s" must be at least (?P<least>[\d.]+); .*'),
-    ("least", r'"(?P<key>[^"]+)" must be at least (?P<least>[\d.]+)'),
-    ("between", r'"min_count" must be between 0 and "count" \((?P<most>-?\d+)\)'),
-    ("lang", r'"lang" must be "zh" or "en".*'),
-    ("reuse", r'"reuse" must be .*'),
-    ("negative", r'"(?P<key>[^"]+)" must not be negative'),
-    ("empty", r'"(?P<key>[^"]+)" holds an empty string.*'),
-    ("toml", r"not valid TOML: .*"),
-    ("unreadable", r"cannot be read: .*"),
-    ("encoding", r"not UTF-8; .*"),
-)
-"""(name of the text, what `hibor.task` says); the first that fits counts."""
-
-
 def told_problem(message: str, words: Words) -> str:
     """A problem's message in the reader's language."""
-    if words.lang == "en":
-        return message
-    for name, pattern in PROBLEMS:
-        found = re.fullmatch(pattern, message, re.DOTALL)
-        if found is not None:
-            return words(f"task.problem.{name}", **found.groupdict())
-    return words("task.problem.other")
+    return told_line(words.lang, message) or words("sentences.other")
 
 
 def placed_problems(error: TaskError) -> list[tuple[int | None, str]]:

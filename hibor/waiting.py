@@ -30,7 +30,7 @@ def wait_for_phone(station: Station, wait_s: float, progress: Progress) -> None:
         if trouble is None or trouble.failure not in WAITED_FOR or left_s <= 0:
             return
         if now_s - said_s >= SAY_EVERY_S:
-            progress.say("waiting", detail=trouble.detail, left_s=left_s)
+            progress.say("waiting", detail=trouble.detail, failure=trouble.failure, left_s=left_s)
             said_s = now_s
         clock.sleep(min(POLL_S, left_s))
 

@@ -24,7 +24,9 @@ class WarmLibrary:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--rewrite-traces`: write what the machine does now into tests/traces; the diff is then read by a person."""
-    parser.addoption("--rewrite-traces", action="store_true", help="write tests/traces anew instead of comparing")
+    parser.addoption(
+        "--rewrite-traces", action="store_true", help="write tests/traces anew instead of comparing"
+    )
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def every_file_parses(source: Source) -> Iterator[Finding]:
         yield f"{source.name}:{source.broken.lineno} {source.broken.msg}"
 
 
-# -- who may import what (design 2) ----------------------------------------------------------------------------------------
+# -- who may import what (design 2) ----------------------------------------------------------------------
 
 
 def top(module: str) -> str:
@@ -96,7 +96,11 @@ def fsm_is_pure(source: Source) -> Iterator[Finding]:
             if not module.startswith(".") and top(module) not in FSM_MAY:
                 yield source.says(node, f"fsm imports {module}")
         for node in ast.walk(source.tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("open", "print"):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in ("open", "print")
+            ):
                 yield source.says(node, f"fsm calls {node.func.id}")
 
 
@@ -145,7 +149,7 @@ def compile_works_when_all_else_is_broken(source: Source) -> Iterator[Finding]:
                 yield source.says(node, f"compile imports {module}")
 
 
-# -- who may change the disk (design 2: one file; its parts are `durable_*.py`) -----------------------------------------------
+# -- who may change the disk (design 2: one file; its parts are `durable_*.py`) --------------------------
 
 WRITES = {"write_text", "write_bytes", "rename", "renames", "link", "link_to", "hardlink_to", "symlink", "symlink_to",
           "unlink", "truncate", "ftruncate", "fsync", "fdatasync", "touch"}  # fmt: skip
@@ -186,7 +190,7 @@ def only_durable_changes_the_disk(source: Source) -> Iterator[Finding]:
             yield source.says(node, "opens a file for writing")
 
 
-# -- one clock --------------------------------------------------------------------------------------------------------------
+# -- one clock -------------------------------------------------------------------------------------------
 
 CLOCK_FILES = ("hibor/clock.py", "hibor/sim", "hibor/pdf")  # the PDF workers are watched in real seconds
 
@@ -202,7 +206,7 @@ def only_the_clock_reads_the_time(source: Source) -> Iterator[Finding]:
                 yield source.says(node, f"uses {name}")
 
 
-# -- sizes (design 8) ---------------------------------------------------------------------------------------------------------
+# -- sizes (design 8) ------------------------------------------------------------------------------------
 
 
 def files_are_short(source: Source) -> Iterator[Finding]:
@@ -223,7 +227,7 @@ def modules_state_their_rules(source: Source) -> Iterator[Finding]:
         yield f"{source.name}:1 has no docstring"
 
 
-# -- one place for every name of the contract (design 3) ------------------------------------------------------------------------
+# -- one place for every name of the contract (design 3) -------------------------------------------------
 
 # NONE is a quota state and an artifact kind as well; as a bare word it says nothing about codes.
 CONTRACT_NAMES = frozenset({*STATES, *CLOSURES, *CODE_CLASS, "P10_CLOSED"} - {"NONE"})

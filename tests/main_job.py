@@ -28,16 +28,50 @@ TIME_SCALE = 25.0
 RUN_LIMIT_S = 150.0
 WATCH_LIMIT_S = 60.0
 
-RUN_KEYS = (
-    "schema_version run_id status exit_code stop_reason task device quota counts timing items recovered "
-    "provenance paths"
-).split()
-ITEM_KEYS = (
-    "schema_version run_id item_index item_id report_id source state status stop_code error_or_note "
-    "reused_without_new_trigger trigger_attempted triggered quota_state quota_reservation_event_id "
-    "quota_terminal_event_id artifact_terminal_event_id title institution date analysts final_path bytes sha256 "
-    "page_count manifest_row_id"
-).split()
+RUN_KEYS = [
+    "schema_version",
+    "run_id",
+    "status",
+    "exit_code",
+    "stop_reason",
+    "task",
+    "device",
+    "quota",
+    "counts",
+    "timing",
+    "items",
+    "recovered",
+    "provenance",
+    "paths",
+]
+ITEM_KEYS = [
+    "schema_version",
+    "run_id",
+    "item_index",
+    "item_id",
+    "report_id",
+    "source",
+    "state",
+    "status",
+    "stop_code",
+    "error_or_note",
+    "reused_without_new_trigger",
+    "trigger_attempted",
+    "triggered",
+    "quota_state",
+    "quota_reservation_event_id",
+    "quota_terminal_event_id",
+    "artifact_terminal_event_id",
+    "title",
+    "institution",
+    "date",
+    "analysts",
+    "final_path",
+    "bytes",
+    "sha256",
+    "page_count",
+    "manifest_row_id",
+]
 
 SMALL_FEED = """\
 description = "Six reports on one page, nothing in the cache of the phone."
@@ -217,7 +251,7 @@ def nothing_reserved(library: Path) -> bool:
     return not any(event["type"] == "RESERVED" for event in events(library))
 
 
-# -- a second reader of the formats of design 9 -------------------------------------------------------------------------
+# -- a second reader of the formats of design 9 ----------------------------------------------------------
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
@@ -287,6 +321,8 @@ def wait_until(holds: Callable[[], bool], process: subprocess.Popen[bytes]) -> N
         if holds():
             return
         if process.poll() is not None:
-            raise AssertionError(f"the run ended first: {process.communicate()[1].decode('utf-8', 'replace')}")
+            raise AssertionError(
+                f"the run ended first: {process.communicate()[1].decode('utf-8', 'replace')}"
+            )
         time.sleep(0.003)
     raise AssertionError("what the test waits for did not come")

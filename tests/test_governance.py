@@ -23,7 +23,9 @@ ORDER = [
 EXIT = dict(ORDER)
 
 
-def item(status: str, code: str | None = None, *, source: str = "NEW_TRIGGER", number: int = 1) -> dict[str, Any]:
+def item(
+    status: str, code: str | None = None, *, source: str = "NEW_TRIGGER", number: int = 1
+) -> dict[str, Any]:
     return {"item_id": f"item-{number}", "status": status, "stop_code": code, "source": source}
 
 
@@ -42,6 +44,10 @@ ROWS: dict[str, tuple[RunFacts, str]] = {
     "stopped beside delivered": (RunFacts(items=[DELIVERED, STOPPED]), "PARTIAL"),
     "failed beside delivered": (RunFacts(items=[DELIVERED, FAILED]), "PARTIAL"),
     "fewer than min_count": (RunFacts(items=[DELIVERED], min_count=2), "PARTIAL"),
+    "stopped by itself after a delivery": (
+        RunFacts(items=[DELIVERED], cause="UNEXPECTED_EXCEPTION"),
+        "PARTIAL",
+    ),
     "exactly min_count": (RunFacts(items=[DELIVERED, DUPLICATE], min_count=2), "COMPLETE"),
     "only stopped": (RunFacts(items=[STOPPED]), "STOPPED"),
     "only failed": (RunFacts(items=[FAILED]), "FAILED"),
@@ -92,7 +98,7 @@ def test_quota_met_by_a_reused_item_is_no_quota_stop() -> None:
     assert decide(RunFacts(items=[DELIVERED, odd]))[0] == "PARTIAL"
 
 
-# -- circuit breaker and canary ---------------------------------------------------------------------------------------
+# -- circuit breaker and canary --------------------------------------------------------------------------
 
 
 def test_limits_are_the_designs() -> None:

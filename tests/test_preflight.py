@@ -31,7 +31,7 @@ def check_nothing_spent(run: Run) -> None:
     assert run.library is None or not list(run.library.glob("reports/**/*.pdf"))
 
 
-# -- the phone is not as it must be -------------------------------------------------------------------------------------
+# -- the phone is not as it must be ----------------------------------------------------------------------
 
 SCENARIOS = {
     "app_missing": "PACKAGE_MISSING",
@@ -65,7 +65,7 @@ def test_a_stopped_preflight_says_why_to_people_in_their_language(main_job: Main
     assert "PACKAGE_MISSING" in run.stderr and "模拟" in run.stderr
 
 
-# -- phones that are named, or not, on an adb server ----------------------------------------------------------------------
+# -- phones that are named, or not, on an adb server -----------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,9 @@ def adb_server() -> Iterator[PrivateAdbServer]:
 
 
 @pytest.fixture(scope="module")
-def two_phones(adb_server: PrivateAdbServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
+def two_phones(
+    adb_server: PrivateAdbServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[Path]]:
     """Two simulated phones on one private adb server; yields their state folders."""
     folders = [tmp_path_factory.mktemp(name) for name in ("phone-a", "phone-b")]
     with ExitStack() as stack:
@@ -142,7 +144,7 @@ def test_no_adb_server_at_all(main_job: MainJob, tmp_path: Path) -> None:
     check_nothing_spent(run)
 
 
-# -- the library is not as it must be -------------------------------------------------------------------------------------
+# -- the library is not as it must be --------------------------------------------------------------------
 
 
 def library_is_a_file(folder: Path) -> Path:

@@ -44,7 +44,7 @@ def sources() -> list[Source]:
     return [Source(path.relative_to(ROOT).as_posix(), path.read_text("utf-8")) for path in paths]
 
 
-# -- rules ---------------------------------------------------------------------------------------------------------------------
+# -- rules -----------------------------------------------------------------------------------------------
 
 
 BREAKERS: dict[str, list[tuple[str, str]]] = {
@@ -87,7 +87,7 @@ def test_rules_see_every_package(sources: list[Source]) -> None:
         assert any(source.inside(folder) for source in sources), folder
 
 
-# -- steps ------------------------------------------------------------------------------------------------------------------------
+# -- steps -----------------------------------------------------------------------------------------------
 
 
 def step_names(sources: list[Source]) -> dict[str, Finding]:
@@ -107,7 +107,11 @@ def step_names(sources: list[Source]) -> dict[str, Finding]:
                 values = [node.value] if named else []
             for value in values:
                 for part in ast.walk(value):
-                    if isinstance(part, ast.Constant) and isinstance(part.value, str) and shape.fullmatch(part.value):
+                    if (
+                        isinstance(part, ast.Constant)
+                        and isinstance(part.value, str)
+                        and shape.fullmatch(part.value)
+                    ):
                         found.setdefault(part.value, source.says(part, part.value))
     return found
 
@@ -134,7 +138,7 @@ def test_item_steps_have_their_action() -> None:
     assert set(ACTIONS) <= set(STEPS)
 
 
-# -- messages ---------------------------------------------------------------------------------------------------------------------
+# -- messages --------------------------------------------------------------------------------------------
 
 
 def flat(table: dict[str, object], prefix: str = "") -> dict[str, str]:
@@ -161,7 +165,11 @@ def test_both_languages_have_the_same_messages_with_the_same_fields() -> None:
 
 def test_chinese_messages_are_chinese() -> None:
     english = catalogue("en")
-    same = [key for key, text in catalogue("zh").items() if text == english[key] and re.search(r"[a-z]{4} [a-z]", text)]
+    same = [
+        key
+        for key, text in catalogue("zh").items()
+        if text == english[key] and re.search(r"[a-z]{4} [a-z]", text)
+    ]
     assert same == []
 
 
@@ -174,13 +182,17 @@ def test_progress_keys_exist(sources: list[Source]) -> None:
                 continue
             owner = ast.unparse(node.func.value)
             first = node.args[0]
-            if owner.endswith("progress") and isinstance(first, ast.Constant) and isinstance(first.value, str):
+            if (
+                owner.endswith("progress")
+                and isinstance(first, ast.Constant)
+                and isinstance(first.value, str)
+            ):
                 used.setdefault(first.value, source.says(node, first.value))
     assert len(used) > 10
     assert [place for key, place in sorted(used.items()) if key not in known] == []
 
 
-# -- errors -----------------------------------------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------------
 
 
 def test_exit_codes_are_unique() -> None:
@@ -190,7 +202,7 @@ def test_exit_codes_are_unique() -> None:
     assert errors == dict(ERROR_EXITS) == {"ContractError": 26, "StateUncertain": 27}
 
 
-# -- README -----------------------------------------------------------------------------------------------------------------------
+# -- README ----------------------------------------------------------------------------------------------
 
 README = ROOT / "README.md"
 MODULE_CALL = re.compile(r"python3? -m ([a-z_.]+)((?: [^\n`&|;#]+)?)")
@@ -212,7 +224,9 @@ def test_readme_commands_exist() -> None:
 def runnable(module: str) -> str:
     """The module `python -m` would run: a package's `__main__`."""
     found = importlib.util.find_spec(module)
-    is_own_package = found is not None and found.submodule_search_locations and top(module) in (*RUN_TIME, "tools")
+    is_own_package = (
+        found is not None and found.submodule_search_locations and top(module) in (*RUN_TIME, "tools")
+    )
     return f"{module}.__main__" if is_own_package else module
 
 
@@ -235,7 +249,9 @@ def test_readme_options_exist() -> None:
 def test_readme_extras_exist() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     used = re.findall(r"-e '?\.\[([a-z,]+)\]", README.read_text("utf-8"))
-    assert used and {extra for group in used for extra in group.split(",")} <= set(project["optional-dependencies"])
+    assert used and {extra for group in used for extra in group.split(",")} <= set(
+        project["optional-dependencies"]
+    )
 
 
 def test_readme_has_the_two_commands_and_ci_runs_the_second() -> None:
@@ -259,7 +275,7 @@ def test_console_script_exists() -> None:
         assert callable(getattr(importlib.import_module(module), function)), target
 
 
-# -- the tree -----------------------------------------------------------------------------------------------------------------------
+# -- the tree --------------------------------------------------------------------------------------------
 
 
 def test_top_level_is_exactly_the_listed_one() -> None:
@@ -268,7 +284,8 @@ def test_top_level_is_exactly_the_listed_one() -> None:
 
 
 MACHINE_PATHS = [
-    re.compile(pattern) for pattern in (r"/work" + r"/(main|shared|\.library)", r"/ro" + r"ot/", r"/tmp" + r"/(brief|bash_jobs)")
+    re.compile(pattern)
+    for pattern in (r"/work" + r"/(main|shared|\.library)", r"/ro" + r"ot/", r"/tmp" + r"/(brief|bash_jobs)")
 ]
 
 

@@ -30,8 +30,7 @@ from tests.main_job import (
     served,
 )
 
-
-# -- the 6 + 4 package --------------------------------------------------------------------------------------------------
+# -- the 6 + 4 package -----------------------------------------------------------------------------------
 
 
 def test_default_run_is_complete(warm: WarmLibrary) -> None:
@@ -49,7 +48,9 @@ def test_default_run_has_six_new_and_four_reused_items(warm: WarmLibrary) -> Non
     items = warm.first.items
     assert len(items) == 10
     assert Counter(item["source"] for item in items) == {"NEW_TRIGGER": 6, "CACHE_REUSE": 4}
-    assert {(item["state"], item["status"], item["stop_code"]) for item in items} == {("P10_CLOSED", "SUCCESS", None)}
+    assert {(item["state"], item["status"], item["stop_code"]) for item in items} == {
+        ("P10_CLOSED", "SUCCESS", None)
+    }
     assert [item["item_index"] for item in items] == list(range(1, 11))
     assert len({item["report_id"] for item in items}) == 10
 
@@ -101,7 +102,9 @@ def test_notes_trigger_pair_and_event_ids_follow_the_source(warm: WarmLibrary) -
         assert (item["trigger_attempted"], item["triggered"]) == (new, new)
         assert item["error_or_note"] == ("NONE" if new else "ZERO_QUOTA_REUSE")
         assert item["quota_state"] == ("CONFIRMED" if new else "NONE")
-        ids = [item[f"{part}_event_id"] for part in ("quota_reservation", "quota_terminal", "artifact_terminal")]
+        ids = [
+            item[f"{part}_event_id"] for part in ("quota_reservation", "quota_terminal", "artifact_terminal")
+        ]
         assert all(value is not None for value in ids) if new else ids == [None, None, None]
 
 
@@ -117,7 +120,11 @@ def test_event_ids_of_items_are_their_ledger_events(warm: WarmLibrary) -> None:
         }
         for kind, event_id in pairs.items():
             event = known[event_id]
-            assert (event["type"], event["report_id"], event["item_id"]) == (kind, item["report_id"], item["item_id"])
+            assert (event["type"], event["report_id"], event["item_id"]) == (
+                kind,
+                item["report_id"],
+                item["item_id"],
+            )
             family = "\n".join((event["account"], event["day"], event["report_id"], str(event["ordinal"])))
             assert event["family"] == hashlib.sha256(family.encode()).hexdigest()[:32]
             assert event_id == hashlib.sha256(f"{event['family']}\n{kind}".encode()).hexdigest()[:32]
@@ -168,7 +175,16 @@ def test_manifest_rows_are_the_items(warm: WarmLibrary) -> None:
     assert len(rows) == len(items) == 20
     for item in items:
         row = rows[item["manifest_row_id"]]
-        for key in ("run_id", "item_id", "report_id", "source", "final_path", "bytes", "sha256", "page_count"):
+        for key in (
+            "run_id",
+            "item_id",
+            "report_id",
+            "source",
+            "final_path",
+            "bytes",
+            "sha256",
+            "page_count",
+        ):
             assert row[key] == item[key]
 
 
@@ -191,7 +207,7 @@ def test_no_temporary_file_is_left(warm: WarmLibrary) -> None:
     assert odd == []
 
 
-# -- the same again -----------------------------------------------------------------------------------------------------
+# -- the same again --------------------------------------------------------------------------------------
 
 
 def test_second_run_reuses_all_ten_from_the_library(warm: WarmLibrary) -> None:
@@ -212,7 +228,7 @@ def test_second_run_makes_the_phone_serve_nothing(warm: WarmLibrary) -> None:
     assert served(warm.path) == warm.served_after_first
 
 
-# -- without quota --------------------------------------------------------------------------------------------------------
+# -- without quota ---------------------------------------------------------------------------------------
 
 
 def test_without_quota_reuse_succeeds_and_the_first_new_item_stops(main_job: MainJob, tmp_path: Path) -> None:

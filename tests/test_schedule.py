@@ -91,7 +91,7 @@ def test_triggers_are_at_least_eight_seconds_apart(warm: WarmLibrary) -> None:
     assert len(gaps) == 5 and min(gaps) >= 8
 
 
-# -- other runs ---------------------------------------------------------------------------------------------
+# -- other runs ------------------------------------------------------------------------------------------
 
 
 def test_a_task_may_raise_the_spacing(main_job: MainJob, tmp_path: Path) -> None:
@@ -108,7 +108,9 @@ def test_a_task_may_raise_the_spacing(main_job: MainJob, tmp_path: Path) -> None
     assert run.document["timing"]["waited_s"] > 0
 
 
-def test_rejected_candidate_is_listed_and_replaced_by_the_next_newest(main_job: MainJob, tmp_path: Path) -> None:
+def test_rejected_candidate_is_listed_and_replaced_by_the_next_newest(
+    main_job: MainJob, tmp_path: Path
+) -> None:
     """Ruling R15: another file has the final name; nothing is spent for it and the file is left alone."""
     library = tmp_path / "library"
     options = ("--library", library, "--scenario", main_job.scenario(SMALL_FEED), "--count", "1")

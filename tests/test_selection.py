@@ -50,7 +50,7 @@ def ids(choices: list[Choice]) -> list[str]:
     return [choice.entry.report_id for choice in choices]
 
 
-# -- sources ----------------------------------------------------------------------------------------------------------
+# -- sources ---------------------------------------------------------------------------------------------
 
 
 def test_library_copy_before_cached_file_before_download() -> None:
@@ -95,7 +95,7 @@ def test_retrigger_downloads_what_is_had_already() -> None:
     ]  # fmt: skip
 
 
-# -- the filter -------------------------------------------------------------------------------------------------------
+# -- the filter ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_filter(select: Select, facts: dict[str, object], wanted: bool) -> None:
     assert matches(entry(1, **facts), select, TODAY) is wanted
 
 
-# -- likely duplicates --------------------------------------------------------------------------------------------------
+# -- likely duplicates -----------------------------------------------------------------------------------
 
 
 def with_row(found: CatalogueEntry, row_date: str) -> Holdings:
@@ -159,7 +159,7 @@ def test_duplicates_are_no_reason_against_reuse_or_retrigger() -> None:
     assert [choice.source for choice in selected] == ["NEW_TRIGGER"] and duplicates == []
 
 
-# -- what holds for every list --------------------------------------------------------------------------------------------
+# -- what holds for every list ---------------------------------------------------------------------------
 
 NUMBERS = some.lists(some.integers(1, 60), unique=True, max_size=40)
 

@@ -33,7 +33,7 @@ from tests.main_job import (
     wait_until,
 )
 
-# -- options ------------------------------------------------------------------------------------------------------------
+# -- options ---------------------------------------------------------------------------------------------
 
 MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "mistyped option": (("--libary", "x"), "--libary"),
@@ -49,7 +49,10 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "scaled real phone": (("--device", "R58M000000A", "--library", "x", "--time-scale", "2"), "--time-scale"),
     "no such task file": (("--task", "nowhere.toml"), "nowhere.toml"),
     "wait is no duration": (("--wait", "soon"), "soon"),
-    "address is none": (("--adb-server", "nowhere", "--device", "R58M000000A", "--library", "x"), "--adb-server"),
+    "address is none": (
+        ("--adb-server", "nowhere", "--device", "R58M000000A", "--library", "x"),
+        "--adb-server",
+    ),
 }
 
 
@@ -95,7 +98,7 @@ def test_what_is_no_duration(text: str) -> None:
         parse_duration_s(text)
 
 
-# -- task files ---------------------------------------------------------------------------------------------------------
+# -- task files ------------------------------------------------------------------------------------------
 
 TASK = """\
 library = "library"
@@ -203,7 +206,7 @@ def test_task_on_a_named_phone(main_job: MainJob, named_phone: tuple[str, str], 
     assert not [line for line in lines_of(tmp_path / "phone" / "truth.jsonl") if line["event"] == "served"]
 
 
-# -- looking without touching -----------------------------------------------------------------------------------------------
+# -- looking without touching ----------------------------------------------------------------------------
 
 
 def test_dry_run_reserves_and_taps_nothing(main_job: MainJob, tmp_path: Path) -> None:
@@ -215,7 +218,7 @@ def test_dry_run_reserves_and_taps_nothing(main_job: MainJob, tmp_path: Path) ->
     assert not list(library.glob("reports/**/*.pdf"))
 
 
-# -- one library, two runs ----------------------------------------------------------------------------------------------------
+# -- one library, two runs -------------------------------------------------------------------------------
 
 
 def test_second_run_on_a_library_in_use_is_busy(main_job: MainJob, tmp_path: Path) -> None:
@@ -231,11 +234,13 @@ def test_second_run_on_a_library_in_use_is_busy(main_job: MainJob, tmp_path: Pat
     assert first.summary()[:2] == (0, "COMPLETE")
 
 
-# -- signals --------------------------------------------------------------------------------------------------------------
+# -- signals ---------------------------------------------------------------------------------------------
 
 
 def journals(library: Path) -> list[dict[str, Any]]:
-    return [record for path in sorted(library.glob("runs/*/items/*/journal.jsonl")) for record in lines_of(path)]
+    return [
+        record for path in sorted(library.glob("runs/*/items/*/journal.jsonl")) for record in lines_of(path)
+    ]
 
 
 def tap_in_flight(library: Path) -> bool:

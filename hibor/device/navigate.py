@@ -29,6 +29,7 @@ from hibor.device.reading import (
     ListScreen,
     QuotaLabel,
     ReportFacts,
+    drift_of_detail,
     is_detail,
     is_list,
     normalise,
@@ -49,8 +50,10 @@ KEY_ENTER: Final = 66
 KEY_WAKEUP: Final = 224
 FLING_MS: Final = 150
 """A fast swipe, only towards the top, where passing rows unseen does no harm."""
+FLING_GAIN: Final = 1.5  # lengths of the finger's way that a fling surely moves
 MAX_BACKS: Final = 4
 END_SWIPES: Final = 2
+STILL_SWIPES: Final = 4
 MAX_HALF_SWIPES: Final = 3
 MAX_SWIPES: Final = 400
 
@@ -126,7 +129,7 @@ class App:
         while self.device.focus().package != self.profile.app.package:
             if self.clock.monotonic_s() - begun_s >= pace.page_change_s:
                 return  # the look that follows says which window is there instead
-            self.clock.sleep(pace.poll_s)
+            self.clock.sleep(pace.poll_s / 3)
         self.clock.sleep(pace.page_settle_s)
 
     def _return_to_list(self) -> ListScreen:
@@ -277,8 +280,8 @@ class App:
         """One page further down, with proven overlap. Raises `cursor_lost` when continuity cannot be proven
         or the list keeps loading.
 
-        The end is the profile's end text, or `END_SWIPES` swipes that each left the same screen: one may
-        have been lost, and one dump may have been old.
+        The end is the profile's end text; only where it names none, `END_SWIPES` swipes that each left the same
+        screen: one may have been lost, and a dump may be old more than once (fault F34).
         """
         before = self.list_screen()
         begun_s = self.clock.monotonic_s()
@@ -291,8 +294,10 @@ class App:
                 fresh = tuple(r for r in after.rows if not r.incomplete and r.key not in old)
                 return NextScreen(after, fresh, after.end is True, before)
             still = 0 if after.loading else still + 1
-            if after.end is True or still >= END_SWIPES:
+            if after.end is True or (still >= END_SWIPES and not self.profile.list.end_texts):
                 return NextScreen(after, (), True, before)
+            if still >= STILL_SWIPES:
+                raise DeviceError("cursor_lost", "the list neither moves nor shows its end")
             if not after.loading:
                 continue
             if self.clock.monotonic_s() - begun_s >= self.profile.pace.page_change_s:
@@ -351,7 +356,9 @@ class App:
         distance = wanted - max(shown) if down else min(shown) - wanted
         fling = not down and wanted < len(shown)
         share = self.profile.pace.swipe_share * (1 if down else -1)
-        for _ in range(max(least, self._blind_swipes(distance + len(shown) // 2, screen))):
+        swipes = self._blind_swipes(distance + len(shown) // 2, screen)
+        swipes = math.ceil(swipes / FLING_GAIN) if fling else swipes
+        for _ in range(max(least, swipes)):
             self._swipe(share, screen, fling=fling)
 
     def _seek_known(self, report_id: str) -> ListRow | None:
@@ -414,23 +421,10 @@ class App:
             require_no_webview(self.last_tree)
         activity = self.device.focus().activity or ""
         if wanted and activity.endswith(wanted):
-            drift = self._drift()
-            return drift or DeviceError(
+            return drift_of_detail(self.last_tree, self.profile) or DeviceError(
                 "dump_stale", "the detail page has the focus, but the dump shows the page before"
             )
         return DeviceError("cursor_lost", error.detail)
-
-    def _drift(self) -> DeviceError | None:
-        """The detail page's missing anchor, when the last dump is no list any more: the page came, but changed."""
-        tree = self.last_tree
-        if tree is None or is_list(tree, self.profile):
-            return None
-        try:
-            for anchor in self.profile.detail.anchors:
-                find_one(tree, anchor, "detail.anchors")
-        except DeviceError as error:
-            return error
-        return None
 
     def detail_screen(self, *, anew: bool = False) -> DetailScreen:
         """The detail page as it is now: the last dump while it is fresh and of that page, else (or `anew`) a

@@ -293,6 +293,19 @@ def is_detail(tree: UiTree, profile: Profile) -> bool:
     return all(present(tree, anchor) for anchor in profile.detail.anchors)
 
 
+def drift_of_detail(tree: UiTree | None, profile: Profile) -> DeviceError | None:
+    """The detail page's missing anchor, with its diagnosis, when the dump is no list any more: the page came, but
+    changed. None where there is none."""
+    if tree is None or is_list(tree, profile):
+        return None
+    try:
+        for anchor in profile.detail.anchors:
+            find_one(tree, anchor, "detail.anchors")
+    except DeviceError as error:
+        return error
+    return None
+
+
 def read_detail(tree: UiTree, profile: Profile, now: datetime) -> DetailScreen:
     """The detail page. Raises `anchor_drift` when it is another page, `opaque_webview` for an empty web
     view.

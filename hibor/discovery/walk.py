@@ -298,7 +298,9 @@ class Walk:
 
     def _count_page(self, read: PageRead) -> None:
         self._counted_page = read.number
-        self.last_read = read
+        if read.ids:
+            # A page without entries (adverts, a fetch that gave up) is no place to go on from.
+            self.last_read = read
         self.pages += 1
         self.items += read.item_count
         first_and_last = (read.ids[0], read.ids[-1]) if read.ids else ("", "")

@@ -7,7 +7,7 @@ input sent is a key no app reacts to, as in every run's preflight.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -30,6 +30,7 @@ BRANDS: Final = (
     ("oppo", ("oppo", "oneplus", "realme")), ("huawei", ("huawei", "honor")),
 )  # fmt: skip
 LEAST_SCREEN_TIMEOUT_S: Final = 600
+APP_FAILURES: Final = ("package_missing", "package_cloned")
 DEVICE_FIXES: Final = {
     "device_unauthorized": "device_unauthorized", "device_ambiguous": "device_ambiguous",
     "device_offline": "device_offline",
@@ -157,7 +158,8 @@ def check_app(case: Case) -> None:
         break
     if case.profile is None or case.package is None:
         assert missing is not None
-        raise Stop(case.failed("package", missing, fix=missing.failure))
+        fix = missing.failure if missing.failure in APP_FAILURES else "device_offline"
+        raise Stop(case.failed("package", missing, fix=fix))
     case.add("package", "ok", "package", name=case.package.name, version=case.package.version_name)
     if case.package.other_users:
         case.add("package_copies", "warn", "package_copies", fix="package_copies")
@@ -167,7 +169,7 @@ def check_app(case: Case) -> None:
 def _check_version(case: Case) -> None:
     profile, package = case.require_profile(), case.package
     assert package is not None
-    facts = {"profile": profile.name, "version": package.version_name}
+    facts: dict[str, Any] = {"profile": profile.name, "version": package.version_name}
     if profile.supports(package.version_name):
         case.add("profile", "ok", "profile", **facts)
     elif case.library is not None and has_walked(
@@ -225,7 +227,7 @@ def check_battery(case: Case) -> None:
     except DeviceError as error:
         case.failed("battery", error, status="warn")
         return
-    facts = {"level": battery.level_percent, "heat_c": battery.temperature_c}
+    facts: dict[str, Any] = {"level": battery.level_percent, "heat_c": battery.temperature_c}
     least, hottest = GUARD_RAILS["battery_least_percent"], GUARD_RAILS["battery_hottest_c"]
     if battery.level_percent >= least and battery.temperature_c <= hottest:
         case.add("battery", "ok", "battery", **facts)
@@ -236,3 +238,5 @@ def check_battery(case: Case) -> None:
 PHONE_CHECKS: Final[tuple[Callable[[Case], None], ...]] = (
     check_adb, check_device, check_screen, check_switches, check_app, check_storage, check_clocks, check_battery,
 )  # fmt: skip
+NEEDS_PROFILE: Final = (check_app, check_storage)
+"""Checks of the profile, which a drafted one takes the place of."""

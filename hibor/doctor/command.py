@@ -17,7 +17,7 @@ from hibor.commandline import DEFAULT_LIBRARY, FOUND, USAGE, Answers, Refusal, S
 from hibor.device.errors import DeviceError
 from hibor.doctor.bundle import write_bundle
 from hibor.doctor.case import Case
-from hibor.doctor.checks import PHONE_CHECKS
+from hibor.doctor.checks import NEEDS_PROFILE, PHONE_CHECKS
 from hibor.doctor.find_file import find_file
 from hibor.doctor.learn import learn
 from hibor.doctor.person import Person, TerminalPerson
@@ -63,11 +63,12 @@ def examine(case: Case, wishes: Wishes) -> tuple[str, int]:
     case.rows.clear()
     try:
         for check in PHONE_CHECKS:
-            check(case)
+            if wishes.learn is None or check not in NEEDS_PROFILE:
+                check(case)
         if wishes.learn is not None or wishes.find_file:
             _draft(case, wishes)
         else:
-            check_app_screen(case)
+            check_app_screen(case, anchors=not wishes.walk)
             if wishes.walk and not case.walled:
                 walk(case)
     except Stop:

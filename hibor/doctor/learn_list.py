@@ -192,18 +192,22 @@ def _by_merged(tree: UiTree, container: UiNode) -> ListSection | None:
         return None
     class_name = Counter(row.class_name for row in rows).most_common(1)[0][0]
     source = source_of(rows[0])
-    row = Anchor(class_name=class_name, clickable=rows[0].clickable or None)
-    row = attrs.evolve(row, **{f"{source}_matches": re.escape(separator)})
+    row = attrs.evolve(
+        _saying(source, re.escape(separator)), class_name=class_name, clickable=rows[0].clickable or None
+    )
     return ListSection(
         anchors=(anchor, *tab_anchors(tree, container)),
         container=anchor,
         row=RowRule(anchor=row),
         merged=MergedRule(merged_pattern(separator), source=source),
-        kinds=RowKinds(advert=_says(source, ADVERT), pinned=_says(source, PINNED), announcement=_says(source, NOTICE)),
+        kinds=RowKinds(
+            advert=(_saying(source, ADVERT),), pinned=(_saying(source, PINNED),),
+            announcement=(_saying(source, NOTICE),),
+        ),  # fmt: skip
         end_texts=END_TEXTS,
         not_end_texts=NOT_END_TEXTS,
     )
 
 
-def _says(source: Source, pattern: str) -> tuple[Anchor, ...]:
-    return (Anchor(text_matches=pattern),) if source == "text" else (Anchor(desc_matches=pattern),)
+def _saying(source: Source, pattern: str) -> Anchor:
+    return Anchor(text_matches=pattern) if source == "text" else Anchor(desc_matches=pattern)

@@ -139,7 +139,9 @@ def _title_node(tree: UiTree, row: ReportFacts) -> UiNode | None:
 
 def _merged_header(tree: UiTree, row: ReportFacts, merged: MergedRule | None) -> MergedRule | None:
     """The list's own merged form, when the page's heading has it too."""
-    for node in tree.nodes if merged is not None else ():
+    if merged is None:
+        return None
+    for node in tree.nodes:
         match = re.search(merged.pattern, node.label.strip())
         if match and normalise(match.group("title")) == normalise(row.title or ""):
             return MergedRule(merged.pattern, source=source_of(node))
@@ -265,9 +267,9 @@ def _labelled(trees: Sequence[UiTree], pattern: str) -> FieldRule | None:
     return None
 
 
-def draft_access(trees: Iterable[UiTree]) -> tuple[AccessMarker, ...]:
-    """The usual walls, without texts that stand on an ordinary page of this app."""
-    ordinary = [n.label for tree in trees for n in tree.nodes if n.label]
+def draft_access(labels: Iterable[str]) -> tuple[AccessMarker, ...]:
+    """The usual walls, without texts that stand on an ordinary page of this app outside report text."""
+    ordinary = list(labels)
     kept = []
     for marker in ACCESS:
         texts = tuple(p for p in marker.texts if not any(re.search(p, label) for label in ordinary))
@@ -282,7 +284,7 @@ def draft_export(watched: Watched, button: UiNode) -> tuple[Step, ...]:
         return ()
     ready = _saying(button, f"^{re.escape(watched.done_label)}$")
     if button.resource_id:
-        ready = Anchor(id=button.short_id, **{source_of(button): watched.done_label})
+        ready = attrs.evolve(ready, id=button.short_id, class_name=None)
     return (
         Step("share", control(watched.share), requires=(ready,)), Step("save", control(watched.save)),
     )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -22,6 +22,7 @@ from hibor.device.reading import is_detail, is_list, read_button, read_list, rea
 from hibor.device.uitree import UiNode, UiTree
 from hibor.device.windows import AccessControlError, require_app, require_no_wall
 from hibor.doctor.case import Case
+from hibor.doctor.rows import Status
 from hibor.pdf.annotate import Mark
 
 DUMPS: Final = 3
@@ -129,10 +130,9 @@ def row_marks(case: Case, tree: UiTree) -> list[Mark]:
         )
         for place, r in enumerate(screen.rows)
     ]  # fmt: skip
-    status = "ok" if whole >= 2 else "warn" if whole else "fail"
-    case.add(
-        "rows", status, "rows", fix="" if status == "ok" else "anchor_drift", whole=whole, rows=len(screen.rows)
-    )  # type: ignore[arg-type]
+    status: Status = "ok" if whole >= 2 else "warn" if whole else "fail"
+    fix = "" if status == "ok" else "anchor_drift"
+    case.add("rows", status, "rows", fix=fix, whole=whole, rows=len(screen.rows))
     return marks
 
 
@@ -149,17 +149,16 @@ def check_page(case: Case, tree: UiTree, page: str) -> bool:
             count = len(one.nodes)
             case.add("anchor", "fail", "anchor_many", fix="anchor_drift", about=name, count=count, anchor=one.wanted)
         else:
-            facts = {"anchor": one.wanted, "nearest": one.nearest}
+            facts: dict[str, Any] = {"anchor": one.wanted, "nearest": one.nearest}
             case.add("anchor", "fail", "anchor_missing", fix="anchor_drift", about=name, **facts)
     marks = marks_of(tree, seen)
     if page == "list":
         marks += row_marks(case, tree)
     if page == "detail":
         state, _node = read_button(tree, profile)
-        status = "fail" if state == "unknown" else "ok"
-        fix = "anchor_drift" if status == "fail" else ""
+        known = state != "unknown"
         said = case.words(f"doctor.said.button_{state}")
-        case.add("button", status, "button", fix=fix, state=said)  # type: ignore[arg-type]
+        case.add("button", "ok" if known else "fail", "button", fix="" if known else "anchor_drift", state=said)
     case.shoot(page, tree, marks)
     return all(one.good for one in seen)
 
@@ -200,7 +199,7 @@ def check_dumps(case: Case) -> UiTree | None:
         return None
     median_s, worst_s = statistics.median(case.dump_times_s), max(case.dump_times_s)
     limit_s = GUARD_RAILS["dump_worst_s"]
-    facts = {"median_s": median_s, "worst_s": worst_s, "limit_s": limit_s, "count": len(case.dump_times_s)}
+    facts: dict[str, Any] = {"median_s": median_s, "worst_s": worst_s, "limit_s": limit_s, "count": len(case.dump_times_s)}
     if median_s <= limit_s:
         case.add("dump", "ok", "dump", **facts)
     else:
@@ -235,10 +234,13 @@ def check_quota(case: Case, tree: UiTree) -> None:
         case.add("quota", "ok", "quota", left=label.left)
 
 
-def check_app_screen(case: Case) -> None:
-    """Everything about the screen the app shows now."""
+def check_app_screen(case: Case, *, anchors: bool = True) -> None:
+    """Everything about the screen the app shows now; `anchors` False leaves the page's own to a walk."""
     tree = check_dumps(case)
     if tree is None or not check_walls(case, tree):
+        return
+    if not anchors:
+        check_quota(case, tree)
         return
     profile = case.require_profile()
     page = page_of(tree, profile)

@@ -7,7 +7,6 @@ that its own name may identify it, so that the checks of P05 can say what is wro
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -65,11 +64,14 @@ class Search:
         """For each of them, when it was first and last seen as it is now, in the clock's seconds."""
         found = []
         for looks in self.looks.values():
-            last = looks[-1][1]
-            if last is None:
-                continue
-            same = itertools.takewhile(lambda look, last=last: look[1] and same_state(look[1], last), looks[::-1])
-            found.append((min(at_s for at_s, _file in same), looks[-1][0]))
+            last_s, last = looks[-1]
+            since_s = last_s
+            for at_s, file in reversed(looks):
+                if last is None or file is None or not same_state(file, last):
+                    break
+                since_s = at_s
+            if last is not None:
+                found.append((since_s, last_s))
         return found
 
 
@@ -136,8 +138,9 @@ def search(item: ItemRun, limit_s: float) -> CacheIdentity | None:
         if clock.monotonic_s() >= end_s:
             return None
         services.deadline.require_phone_time()
-        if not export.needed(item):  # an export begins on this report's page, which is therefore not left
-            item.use_the_wait()
+        # An export begins on this report's page, which is therefore not left.
+        if not export.needed(item) and item.use_the_wait():
+            continue
         present = seen.present()
         if present and max(file.size_bytes for file in present) <= QUICK_BYTES:
             item.use_the_settling()

@@ -81,14 +81,26 @@ def reason_text(lang: str, code: str, detail: str | None) -> str:
     Details are written for the log, in English. Where they are not in the reader's language, the code's own
     sentence stands in; the detail stays in `run.json` and the journal.
     """
-    if detail and lang == "en":
-        return detail
-    if detail and _IDEOGRAPH.search(detail):
-        return detail
+    told = [told_line(lang, line) for line in (detail or "").splitlines() if line.strip()]
+    if told and all(told):
+        return "\n".join(filter(None, told))
     try:
         return advice(lang, code).what
     except KeyError:
-        return detail or code
+        return text(lang, "sentences.see_run") if detail else code
+
+
+def told_line(lang: str, line: str) -> str | None:
+    """One line of a detail in the reader's language; None when there is no telling it in that language."""
+    if lang == "en" or _IDEOGRAPH.search(line):
+        return line
+    from hibor.messages.sentences import recognised, split_place
+
+    place, message = split_place(line)
+    found = recognised(message) or recognised(line)
+    if found is None:
+        return None
+    return (place if recognised(message) else "") + text(lang, f"sentences.{found[0]}", **found[1])
 
 
 def default_lang() -> Lang:

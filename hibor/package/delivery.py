@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from hibor.messages import reason_text
 from hibor.package.delivery_texts import TEXTS
 from hibor.package.names import writable
 
@@ -104,7 +105,7 @@ def run_delivery(run: Mapping[str, Any], *, ledger_head: Head, lang: str = "zh")
         *_fields(
             (words["status"], _code(run["status"], words)),
             (words["exit_code"], _code(run["exit_code"], words)),
-            (words["stop_reason"], _reason(run["stop_reason"], words)),
+            (words["stop_reason"], _reason(run["stop_reason"], words, lang)),
         ),
         *_section(words["items"]),
         *(_table(items, words) if items else [words["no_items"]]),
@@ -202,10 +203,11 @@ def _next(items: Sequence[Mapping[str, Any]], words: Words) -> list[str]:
     return [f"- {line}" for line in asked] if asked else [words["next.SUCCESS"]]
 
 
-def _reason(reason: Mapping[str, Any] | None, words: Words) -> str:
+def _reason(reason: Mapping[str, Any] | None, words: Words, lang: str) -> str:
     if reason is None:
         return words["none"]
-    detail = f" — {_shown(reason['detail'], words)}" if reason.get("detail") else ""
+    told = reason_text(lang, reason["code"], reason.get("detail")) if reason.get("detail") else ""
+    detail = f" — {_shown(told, words)}" if told else ""
     return _code(reason["code"], words) + detail
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 import attrs
 
 LIMIT_S: Final = 30.0
+_TAG_PX: Final = 26
 _GOOD, _BAD = (0.0, 0.55, 0.15), (0.85, 0.1, 0.1)
 
 
@@ -50,7 +51,7 @@ def _draw(png: bytes, marks: Sequence[dict[str, Any]]) -> bytes:
     document = library.open()
     page = document.new_page(width=picture.width, height=picture.height)
     page.insert_image(page.rect, stream=png)
-    for mark in marks:
+    for mark in _joined(marks):
         left, top, right, bottom = mark["box"]
         color = _GOOD if mark["good"] else _BAD
         box = library.Rect(left + 2, top + 2, max(left + 3, right - 2), max(top + 3, bottom - 2))
@@ -59,14 +60,21 @@ def _draw(png: bytes, marks: Sequence[dict[str, Any]]) -> bytes:
             continue
         page.draw_rect(box, color=color, width=4)
         name = str(mark["name"])
-        width = 14 * sum(2 if letter > "\x7f" else 1 for letter in name) + 12
-        x = max(0, min(left, picture.width - width))
-        tag = library.Rect(x, max(0, top - 14), x + width, max(0, top - 14) + 32)
-        page.draw_rect(tag, color=None, fill=color)
-        page.insert_text(
-            (tag.x0 + 5, tag.y1 - 8), name, fontname="china-s", fontsize=24, color=(1, 1, 1)
-        )
+        width = library.get_text_length(name, "helv", _TAG_PX) + 14
+        x, y = max(0, min(right, picture.width) - width), max(0, top - _TAG_PX // 3)
+        page.draw_rect(library.Rect(x, y, x + width, y + _TAG_PX + 8), color=None, fill=color)
+        page.insert_text((x + 7, y + _TAG_PX), name, fontname="helv", fontsize=_TAG_PX, color=(1, 1, 1))
     return bytes(page.get_pixmap(alpha=False).tobytes("png"))
+
+
+def _joined(marks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Marks of one box as one: the names side by side, red where one of them is."""
+    found: dict[tuple[int, ...], dict[str, Any]] = {}
+    for mark in marks:
+        known = found.setdefault((*mark["box"], mark["hide"]), {**mark, "name": ""})
+        known["name"] = " / ".join(filter(None, (known["name"], str(mark["name"]))))
+        known["good"] = known["good"] and mark["good"]
+    return list(found.values())
 
 
 def main() -> int:

@@ -231,3 +231,23 @@ def test_replaced_phone_stops_before_the_tap(adb_server: PrivateAdbServer, tmp_p
         screen = run.app.open_app()
         assert word_of(run, run.app.open_detail, screen.entries()[0]) == "device_replaced"
         assert run.truth("tap") == []
+
+
+def test_f34_old_dumps_in_a_row_are_no_end_of_a_list_that_names_its_end(
+    adb_server: PrivateAdbServer, tmp_path: Path
+) -> None:
+    stale = fault("dump_stale", call=4, times=2)
+    with bench(adb_server, tmp_path, stale) as run:
+        run.app.open_app()
+        assert len(set(scan(run.app))) == 40
+
+
+def test_f34_a_list_that_never_moves_and_never_ends_is_not_read_to_its_end(
+    adb_server: PrivateAdbServer, tmp_path: Path
+) -> None:
+    with bench(adb_server, tmp_path, fault("swipe_factor", times=0, factor=0.0)) as run:
+        run.app.open_app()
+        run.app.to_list_top()
+        with pytest.raises(DeviceError) as raised:
+            run.app.next_screen()
+        assert raised.value.failure == "cursor_lost" and "end" in raised.value.detail

@@ -288,3 +288,33 @@ def test_history_rows() -> None:
         ("HB1", "甲"),
         ("HB2", "乙"),
     ]
+
+
+def test_rows_under_another_name_are_drift_with_the_nearest_named_and_no_empty_list() -> None:
+    changed = [
+        row(top, title, report_id).replace("id/report_row", "id/item_root")
+        for top, title, report_id in ((230, "一", "HB1"), (530, "二", "HB2"), (830, "三", "HB3"))
+    ]
+    with pytest.raises(DeviceError) as raised:
+        screen(*changed)
+    assert raised.value.failure == "anchor_drift"
+    assert "list.row" in raised.value.detail and "item_root [0,230]" in raised.value.detail
+
+
+def test_a_list_of_notices_and_adverts_only_is_an_empty_list() -> None:
+    advert = node("ad_row", "", (0, 830, 1080, 1050), node("ad_tag", "广告", (40, 850, 160, 900)))
+    notices = [
+        node("notice_row", "", (0, top, 1080, top + 150), node("notice_text", "公告", (40, top + 20, 900, top + 70)))
+        for top in (230, 400)
+    ]
+    found = screen(*notices, advert, footer="没有更多了")
+    assert found.entries() == () and found.end is True
+
+
+def test_the_detail_page_under_other_names_is_drift_and_a_list_is_none() -> None:
+    page = tree(detail_page().replace("id/btn_download", "id/btn_get"))
+    error = reading.drift_of_detail(page, PROFILE)
+    assert error is not None and error.failure == "anchor_drift"
+    assert "btn_download" in error.detail and "btn_get" in error.detail
+    assert reading.drift_of_detail(tree(list_page(row(230, "一", "HB1"))), PROFILE) is None
+    assert reading.drift_of_detail(None, PROFILE) is None

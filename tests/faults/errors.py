@@ -1,123 +1,141 @@
-"""ENOSPC, EIO, EACCES, EROFS and ENOTSUP at every call of the seam, live, on the warm phone (design 7)."""
+"""ENOSPC, EIO, EACCES, EROFS and ENOTSUP at every call of the seam (design 7).
+
+Two drivers. A live item on a spare report meets them up to its trigger; everything after the trigger is met by a
+recovery that starts right behind TRIGGER_INTENT on the phone that was served, which does all later steps. After the
+fault a recovery without faults follows, and every invariant is looked at.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import attrs
 
-from fsm import FsmError
-from hibor.locks import LockUnusable
-from hibor.quota.errors import LedgerInvalid
 from hibor.durable import DurableError
-from tests.faults.checks import Facts, look, recover_once
+from hibor.locks import LockTimeout, LockUnusable
+from hibor.package.manifest import ManifestInvalid
+from hibor.quota.errors import LedgerInvalid
+from tests.faults.checks import Facts, look, phone_named, recover_once
 from tests.faults.disk import Image, Recorder
-from tests.faults.plays import ALWAYS, Stage, play_named
+from tests.faults.plays import ALWAYS
+from tests.faults.sweep import facts_of, visits
 from tests.faults.theatre import Theatre
 from tests.faults.world import FIRST_RUN, open_world
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.ENOTSUP)
+REFUSED = (DurableError, LedgerInvalid, LockTimeout, LockUnusable, ManifestInvalid, OSError)
+"""How a preflight may refuse to begin; the run then stops before anything is opened."""
 
 
 @attrs.frozen
 class Fault:
-    """One call that fails: its number within the play, its name, and the error; `lasting` makes all later calls
-    of that name fail too."""
+    """One call that fails: its number, the error, and whether every later call of its kind fails too."""
 
     number: int
     error: int
     lasting: bool = False
 
 
-@attrs.frozen
-class Met:
-    """What a play with a fault came to."""
+@attrs.define
+class Striker:
+    """Counts the calls of a recorded disk and lets one of them fail."""
 
-    fault: Fault
-    call: str
-    step: str
-    codes: tuple[str, ...]
-    violations: tuple[str, ...]
+    fault: Fault | None
+    calls: list[str] = attrs.field(factory=list)
+    struck: str | None = None
 
-
-def calls_of(theatre: Theatre, name: str) -> list[str]:
-    """Names of the seam's calls in a play without a fault, in order, from the first item's first step on."""
-    seen: list[str] = []
-    run_with_fault(theatre, name, None, seen)
-    return seen
-
-
-def run_with_fault(theatre: Theatre, name: str, fault: Fault | None, seen: list[str] | None = None) -> Met:
-    """Run a play with one failing call on its report's twin, recover without faults, and look."""
-    root, phone = theatre.room(), theatre.phones[ALWAYS]
-    root.mkdir()
-    place, hit = [0], ["", ""]
-    disk = Recorder(root)
-
-    def before(call: str, path: str) -> None:
-        if call.startswith("mark") or not disk.armed:
+    def __call__(self, call: str, path: str) -> None:
+        if call.startswith("mark"):
             return
-        place[0] += 1
-        if seen is not None:
-            seen.append(call)
-        if fault is None:
+        self.calls.append(call)
+        if self.fault is None:
             return
-        again = fault.lasting and hit[0] == call and place[0] > fault.number
-        if place[0] == fault.number or again:
-            hit[:] = [call, disk.step]
-            raise OSError(fault.error, os.strerror(fault.error))
+        later = self.fault.lasting and self.struck == call
+        if len(self.calls) == self.fault.number or later:
+            self.struck = call
+            raise OSError(self.fault.error, os.strerror(self.fault.error))
 
-    disk._before = before
-    play = play_named(name)
-    entries = theatre.fresh(play)
-    phone.app.open_app()
-    world = open_world(root, phone, theatre.at, fs=disk, run_id=FIRST_RUN, limit=play.limit)
-    stage = Stage(world, phone, disk, entries)
+
+def recovery_start(theatre: Theatre, name: str, step: str, phone: str = ALWAYS) -> tuple[Image, Facts]:
+    """The image right after a step of a play, with a phone that fits it."""
+    recording = theatre.recording(name)
+    for point, found, image in visits(recording):
+        if (point.step, point.moment, found) == (step, "after", phone):
+            return image, facts_of(recording, point, found, image)
+    raise LookupError(f"{name} has no {step}")
+
+
+def strike_recovery(
+    theatre: Theatre, image: Image, facts: Facts, phone: str, fault: Fault | None
+) -> tuple[Striker, list[str]]:
+    """A recovery that meets `fault`, then one that meets none."""
+    room, striker, device = theatre.room(), Striker(fault), phone_named(theatre.phones, phone)
+    image.write_to(room)
+    try:
+        wrong: list[str] = []
+        refused(lambda: recover_once(room, device, theatre.at, [], Recorder(room, striker)))
+        middle = Image.of(room)
+        recover_once(room, device, theatre.at, wrong)
+        wrong += look(room, middle, facts, device is not None)[3]
+        return striker, wrong
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
+
+
+def refused(act: Callable[[], object]) -> None:
+    """Do it; a refusal to begin is an answer, everything else a defect."""
+    try:
+        act()
+    except REFUSED:
+        return
+
+
+def strike_live(theatre: Theatre, fault: Fault | None) -> tuple[Striker, list[str]]:
+    """A live NEW item up to its trigger's outcome that meets `fault`, then a recovery that meets none."""
+    phone, room, striker = theatre.phones[ALWAYS], theatre.room(), Striker(None)
+    entry = theatre.spare[0]
+    served_before = phone.served.get(entry.report_id, 0)
+    room.mkdir()
+    world = open_world(room, phone, theatre.at, fs=Recorder(room, striker), run_id=FIRST_RUN)
+    striker.fault, striker.calls = fault, []
     wrong: list[str] = []
-    disk.armed = True
     try:
-        play.act(stage, name)
+        item = world.item(entry, "NEW_TRIGGER")
+        while item.result is None and not item.machine.state.startswith("P03"):
+            item.advance()
+        if item.result is not None:
+            item.settle()
+            if item.result.contract_error:
+                wrong.append(f"contract error: {item.result.detail}")
     finally:
-        disk.armed = False
         world.close()
-    codes = tuple(item.result.code if item.result else "RUNNING" for item in stage.items)
-    for item in stage.items:
-        if item.result is not None and item.result.contract_error:
-            wrong.append(f"item {item.job.index}: {item.result.detail}")
     try:
-        wrong += _recovered(theatre, root, stage)
+        charged = phone.served.get(entry.report_id, 0) - served_before
+        if charged:
+            theatre.spare.pop(0)
+        start = Image.of(room)
+        recover_once(room, phone, theatre.at, wrong)
+        known = frozenset(theatre.known_files())
+        facts = Facts({entry.report_id: charged}, frozenset({entry.report_id} if charged else ()), {}, known)
+        wrong += look(room, start, facts, True)[3]
+        return striker, wrong
     finally:
-        shutil.rmtree(root, ignore_errors=True)
-    return Met(fault or Fault(0, 0), hit[0], hit[1], codes, tuple(wrong))
+        shutil.rmtree(room, ignore_errors=True)
 
 
-def _recovered(theatre: Theatre, root, stage: Stage) -> list[str]:  # type: ignore[no-untyped-def]
-    phone = theatre.phones[ALWAYS]
-    reports = {item.job.entry.report_id for item in stage.items}
-    served = {report: count for report, count in phone.served.items() if report in reports}
-    start, taps, found = Image.of(root), phone.trigger_taps, list[str]()
-    recover_once(root, phone, theatre.at, found)
-    if phone.trigger_taps != taps:
-        found.append("recovery tapped a control that leads to a download")
-    foreign = {path: digest for _done, path, digest in stage.disk.written_by_others}
-    known = theatre.known_files() | set(foreign.values())
-    facts = Facts(served, frozenset(served), foreign, frozenset(known))
-    return found + look(root, start, facts, True)[3]
-
-
-def faults(calls: list[str], *, every: int = 1) -> Iterator[Fault]:
-    """One fault for each call and error; with `every` > 1 each call meets one error in turn."""
-    for number in range(1, len(calls) + 1):
-        if every > 1:
-            if number % every == 0:
-                yield Fault(number, ERRORS[number // every % len(ERRORS)], lasting=number // every % 3 == 0)
-            continue
+def faults(count: int, every: int) -> Iterator[Fault]:
+    """One fault for each call and error, once and lasting; with `every` > 1 a spread selection of them."""
+    place = 0
+    for number in range(1, count + 1):
         for error in ERRORS:
-            yield Fault(number, error)
-            yield Fault(number, error, lasting=True)
+            for lasting in (False, True):
+                place += 1
+                if place % every == 0:
+                    yield Fault(number, error, lasting)
 
 
-__all__ = ["DurableError", "FsmError", "LedgerInvalid", "LockUnusable", "calls_of", "faults", "run_with_fault"]
+__all__ = ["Path", "faults", "recovery_start", "strike_live", "strike_recovery"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
@@ -32,6 +33,11 @@ class Theatre:
         """A folder that does not exist yet."""
         self._rooms += 1
         return self.folder / f"room-{self._rooms}"
+
+    def known_files(self) -> set[str]:
+        """sha256 of every whole report the served phone has made so far."""
+        folder = self.phones[ALWAYS].process.state_dir / "pdf"
+        return {hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
     def recording(self, name: str) -> Recording:
         """The recording of a play, made on first use."""

@@ -83,15 +83,23 @@ class Made:
     final: FinalFile
     closure: Closure | None = None
     code: str = ""
+    data: bytes = b""
 
 
-def make(world: World, cell: Cell, *, number: int = 0, code: str = "", closure: Closure | None = None) -> Made:
-    """Put `cell` on disk as an item of its own; with `closure` as the closed item."""
-    data = pdf(number)
+def make(
+    world: World,
+    cell: Cell,
+    *,
+    code: str = "",
+    closure: Closure | None = None,
+    data: bytes | None = None,
+) -> Made:
+    """Put `cell` on disk as an item of its own; with `closure` as the closed item. `data` is the file's content."""
+    data = pdf(0) if data is None else data
     identity, final_of = _facts(data)
-    job = _job(world, cell, number, data)
+    job = _job(world, cell, data)
     folder = world.services.item_folder(job.run_id, job.index, job.item_id)
-    made = Made(cell, job, folder, identity, attrs.evolve(final_of, path=job.final_path), closure, code)
+    made = Made(cell, job, folder, identity, attrs.evolve(final_of, path=job.final_path), closure, code, data)
     folder.path.mkdir(parents=True)
     journal = Journal(folder.journal, world.services.durable, world.clock, world.services.calendar.tzinfo)
     _ledger_and_journal(world, made, journal)
@@ -108,9 +116,9 @@ def _facts(data: bytes) -> tuple[CacheIdentity, FinalFile]:
     return identity, FinalFile("", len(data), sha, reports()[0].pages)
 
 
-def _job(world: World, cell: Cell, number: int, data: bytes) -> ItemJob:
+def _job(world: World, cell: Cell, data: bytes) -> ItemJob:
     identity, final = _facts(data)
-    job = world.job(cell.source, number)
+    job = world.job(cell.source)
     if cell.source == "PROJECT_REUSE":
         return attrs.evolve(job, copy=attrs.evolve(final, path=job.final_path))
     if cell.source == "CACHE_REUSE":
@@ -245,8 +253,7 @@ def put(world: World, made: Made, name: str, letter: str) -> None:
 
 
 def _bytes(made: Made, letter: str) -> bytes:
-    data = pdf(0)
-    return data if letter == "V" else data[: len(data) // 2]
+    return made.data if letter == "V" else made.data[: len(made.data) // 2]
 
 
 def _staging(world: World, made: Made, letter: str) -> None:

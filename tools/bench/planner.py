@@ -9,7 +9,8 @@ every row of the list lies. It uses nothing of the collector. Rules it keeps (de
 2. Every page is looked at exactly once before something on it is tapped: list, report, dialog; once more after the
    tap that pays. A dump may serve a tap for 3 s; one that has to be renewed is free here, because the planner can
    take it while it waits.
-3. The list is read whole, from the top to its end, with at least one whole report on two neighbouring screens.
+3. The list is read whole, from a top that one fling and one dump have proven, to its end, with at least one whole
+   report on two neighbouring screens. A report that is not on the screen is swiped to, by the way it is away.
 4. One download at a time; the tap that pays comes at least `spacing_s` after the last one. The next report's page is
    opened while the server prepares. A file is taken when it has stood still for the profile's settle time, and then
    crosses the cable once. Everything beside the phone takes no time at all.
@@ -60,6 +61,7 @@ class Plan:
     """The floor and its parts, in seconds of the phone."""
 
     open_s: float
+    top_s: float
     discovery_s: float
     reuse_s: float
     back_s: float
@@ -69,7 +71,7 @@ class Plan:
     @property
     def total_s(self) -> float:
         """The whole."""
-        return self.open_s + self.discovery_s + self.reuse_s + self.back_s + self.new_s
+        return self.open_s + self.top_s + self.discovery_s + self.reuse_s + self.back_s + self.new_s
 
 
 def plan(state_dir: Path, scenario_name: str, count: int = 10, habits: Habits | None = None) -> Plan:
@@ -102,24 +104,23 @@ def floor(
     discovery_s = way_px / habits.swipe_px_per_s + (len(stops) - 1) * (pace.inject_s + pace.dump_s)
     finger_px = (bounds[3] - bounds[1]) * FINGER_SHARE * FLING_GAIN
     flings = -(-way_px // int(finger_px))
-    new_s, dumps = _downloads(pace, new, habits, look_s)
+    swipes_s = _ways(rows, bounds[3] - bounds[1], new, pace.inject_s, habits.swipe_px_per_s)
+    new_s, dumps = _downloads(pace, new, habits, look_s, swipes_s)
     return Plan(
         open_s=pace.inject_s + pace.start_s + pace.dump_s + pace.inject_s,
+        top_s=pace.inject_s + FLING_S + pace.dump_s,
         discovery_s=discovery_s,
         reuse_s=sum(file.size_bytes for file in reused) / pace.pull_bytes_per_s,
         back_s=flings * (pace.inject_s + FLING_S) + pace.dump_s,
         new_s=new_s,
-        dumps=1 + len(stops) - 1 + 1 + dumps,
+        dumps=len(stops) + 2 + dumps,
     )
 
 
 def screens(rows: Sequence[Row], viewport_px: int) -> list[int]:
     """Scroll offsets at which the whole list has been seen, each with one whole report of the one before in sight."""
-    tops, top = [], 0
-    for row in rows:
-        tops.append(top)
-        top += row.height
-    end = max(0, top + FOOTER_HEIGHT - viewport_px)
+    tops = _tops(rows)
+    end = max(0, sum(row.height for row in rows) + FOOTER_HEIGHT - viewport_px)
     stops = [0]
     while stops[-1] < end:
         seen = stops[-1] + viewport_px
@@ -131,12 +132,34 @@ def screens(rows: Sequence[Row], viewport_px: int) -> list[int]:
     return stops
 
 
+def _ways(
+    rows: Sequence[Row], viewport_px: int, new: Sequence[File], inject_s: float, px_per_s: float
+) -> list[float]:
+    """Seconds of swiping before each download's row is whole on the screen, each screen begun with the row it is for."""
+    reports = [(top, row) for top, row in zip(_tops(rows), rows, strict=True) if row.kind == "report"]
+    offset, ways_s = 0, []
+    for file in new:
+        top, row = reports[file.rank - 1]
+        away = 0 if top >= offset and top + row.height <= offset + viewport_px else top - offset
+        offset += away
+        ways_s.append(inject_s + away / px_per_s if away else 0.0)
+    return ways_s
+
+
+def _tops(rows: Sequence[Row]) -> list[int]:
+    tops, top = [], 0
+    for row in rows:
+        tops.append(top)
+        top += row.height
+    return tops
+
+
 def _downloads(
-    pace: PaceSettings, new: Sequence[File], habits: Habits, look_s: float
+    pace: PaceSettings, new: Sequence[File], habits: Habits, look_s: float, swipes_s: Sequence[float]
 ) -> tuple[float, int]:
     """Seconds from the list with the first row on it to the last file on the disk, and dumps taken."""
     touch_s = pace.inject_s
-    now_s = touch_s + look_s  # the first report's page
+    now_s = swipes_s[0] + touch_s + look_s  # the first report's page
     dumps, last_paid_s = 1, float("-inf")
     for place, file in enumerate(new):
         paid_s = max(now_s + touch_s + look_s + touch_s, last_paid_s + habits.spacing_s)
@@ -144,7 +167,7 @@ def _downloads(
         ready_s = paid_s + look_s  # what the tap did has been seen
         dumps += 2
         if place + 1 < len(new):
-            ready_s += 2 * (touch_s + look_s)  # back to the list, and into the next report
+            ready_s += 2 * (touch_s + look_s) + swipes_s[place + 1]  # back to the list, and into the next report
             dumps += 2
         taken_s = whole_s + habits.settle_s + file.size_bytes / pace.pull_bytes_per_s
         now_s, last_paid_s = max(ready_s, taken_s), paid_s

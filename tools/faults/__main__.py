@@ -15,9 +15,9 @@ from pathlib import Path
 
 from hibor.sim.scenario import scenario_names
 from tools.commandline import Parser
-from tools.faults.expect import Expected, ExpectationError, load_expected
+from tools.faults.expect import TIME_SCALE, ExpectationError, Expected, load_expected
 from tools.faults.judge import judge
-from tools.faults.play import TIME_SCALE, play
+from tools.faults.play import play
 from tools.faults.show import Row, as_html, as_text, as_values
 
 
@@ -28,14 +28,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="the table as JSON on stdout")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the table as one HTML page too")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="scenarios at a time; default 1")
-    parser.add_argument("--time-scale", type=float, default=TIME_SCALE, metavar="X", help="seconds in a second")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the libraries below DIR, which must be new")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the libraries below DIR, a new folder")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in scenario_names()]
     if unknown:
         parser.error(f"no such scenario: {', '.join(unknown)}")
-    if options.jobs < 1 or options.time_scale <= 0:
-        parser.error("--jobs and --time-scale must be positive")
+    if options.jobs < 1:
+        parser.error("--jobs must be positive")
     if options.keep is not None and options.keep.exists() and any(options.keep.iterdir()):
         parser.error(f"{options.keep} is not empty")
     try:
@@ -44,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"expected.toml: {error}")
     names = options.names or scenario_names()
     with _folder(options.keep) as folder:
-        rows = table(names, folder, expected, jobs=options.jobs, scale=options.time_scale)
+        rows = table(names, folder, expected, jobs=options.jobs)
     if options.html is not None:
         options.html.write_text(as_html(rows), encoding="utf-8")
     text = json.dumps(as_values(rows), ensure_ascii=False, indent=2) + "\n" if options.json else as_text(rows)
@@ -53,14 +52,13 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if all(row.passed for row in rows) else 1
 
 
-def table(
-    names: Sequence[str], folder: Path, expected: dict[str, Expected], *, jobs: int, scale: float
-) -> list[Row]:
+def table(names: Sequence[str], folder: Path, expected: dict[str, Expected], *, jobs: int) -> list[Row]:
     """Play `names`, `jobs` at a time, and judge each; rows in the order of `names`."""
 
     def one(name: str) -> Row:
-        played = play(name, folder, scale)
-        row = Row(played, expected.get(name), tuple(judge(played, expected.get(name))))
+        said = expected.get(name)
+        played = play(name, folder, TIME_SCALE if said is None else said.scale)
+        row = Row(played, said, tuple(judge(played, said)))
         sys.stderr.write(f"{name}: {'ok' if row.passed else 'not as expected'}\n")
         return row
 

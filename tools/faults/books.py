@@ -1,8 +1,8 @@
 """A second reader of what a run left behind: ledger, phone truth, finals, evidence folders.
 
-Rules of this file: it reads the formats (design 9) and shares no reading code with the collector, so that a mistake
-the collector makes with its own files cannot hide here. Only the PDF check is the collector's own: a final is checked
-again from the disk.
+Rules of this file: it reads the formats (design 9) and shares no reading code with the collector, so that a
+mistake the collector makes with its own files cannot hide here. Only the PDF check is the collector's own: a
+final is checked again from the disk.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import attrs
 from hibor.pdf import check_pdf
 
 TERMINALS = ("CONFIRMED", "RELEASED", "UNCERTAIN")
-SCREEN_FILES = ("screen.xml", "diagnosis.txt")
 
 
 @attrs.frozen

@@ -1,8 +1,8 @@
 """What each scenario must come to: the authored table `expected.toml`.
 
-Rules of this file: strict, as every file people write: an unknown key, a wrong type, a scenario without a row and a
-row without a scenario are errors. What is written in a row must hold; what may differ with the machine's speed is left
-out of it.
+Rules of this file: strict, as every file people write: an unknown key, a wrong type, a scenario without a
+row and a row without a scenario are errors. What is written in a row must hold; what may differ with the
+machine's speed is left out of it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any
 
 import attrs
 
+TIME_SCALE = 20.0
+"""Simulated seconds in one real second, where a row says nothing else."""
 EXPECTED_FILE = Path(__file__).parent / "expected.toml"
 
 
@@ -23,8 +25,8 @@ class ExpectationError(ValueError):
 
 @attrs.frozen(kw_only=True)
 class RunExpected:
-    """One run: status word, exit code, stop reason's code ("": none), items delivered (None: not fixed), and the other
-    items as `STATE STATUS NOTE QUOTA`, in any order (None: not fixed)."""
+    """One run: status word, exit code, stop reason's code ("": none), items delivered (None: not fixed), and
+    the other items as `STATE STATUS NOTE QUOTA`, in any order (`["*"]` in the file, None here: not fixed)."""
 
     status: str
     exit: int
@@ -36,9 +38,10 @@ class RunExpected:
 
 @attrs.frozen(kw_only=True)
 class Expected:
-    """One row. `rows` are the fault catalogue's ids; `why` is for people; `served` what the phone served in the first
-    run; `quota` the ledger's families by state after it; `evidence` says that screen evidence must lie there, and
-    `mentions` what its diagnosis, or the run's stop detail, must say."""
+    """One row. `rows` are the fault catalogue's ids; `why` is for people; `served` what the phone served in
+    the first run; `quota` the ledger's families by state after it; `evidence` says that screen evidence must
+    lie there, and `mentions` what its diagnosis, or the run's stop detail, must say; `scale` the seconds in
+    a second it is played with."""
 
     name: str
     why: str
@@ -51,6 +54,7 @@ class Expected:
     mentions: tuple[str, ...] = ()
     unexplained: int | None = None
     hold: bool = False
+    scale: float = TIME_SCALE
 
 
 _RUN_KEYS: Mapping[str, type[Any]] = {
@@ -58,7 +62,7 @@ _RUN_KEYS: Mapping[str, type[Any]] = {
 }  # fmt: skip
 _ROW_KEYS: Mapping[str, type[Any]] = {
     "why": str, "first": dict, "after": dict, "rows": list, "served": int, "quota": dict, "evidence": bool,
-    "mentions": list, "unexplained": int, "hold": bool,
+    "mentions": list, "unexplained": int, "hold": bool, "scale": float,
 }  # fmt: skip
 _AFTER_DEFAULT = {"status": "COMPLETE", "exit": 0, "delivered": 10}
 
@@ -77,7 +81,7 @@ def load_expected(path: Path = EXPECTED_FILE) -> dict[str, Expected]:
 
 
 def _row(name: str, data: dict[str, Any], problems: list[str]) -> Expected:
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+    values: dict[str, Any] = {key: _frozen(value) for key, value in data.items()}
     for key in ("first", "after"):
         run = data.get(key, {}) if key == "first" else {**_AFTER_DEFAULT, **data.get(key, {})}
         fits = _fits(f"{name}.{key}", run, _RUN_KEYS, ("status", "exit"), problems)
@@ -86,10 +90,14 @@ def _row(name: str, data: dict[str, Any], problems: list[str]) -> Expected:
 
 
 def _run(data: dict[str, Any]) -> RunExpected:
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+    values: dict[str, Any] = {key: _frozen(value) for key, value in data.items()}
     if values.get("odd") == ("*",):
         values["odd"] = None
     return RunExpected(**values)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _fits(

@@ -1,7 +1,8 @@
 """One scenario played: a run with the fault, then a second run of the same library with the fault gone.
 
-Rules of this file: every run is a process of its own with a real-time limit, as a person starts it; a run that does
-not end by itself is ended by its own process group and reported as a hang. Nothing else is started or ended.
+Rules of this file: every run is a process of its own with a real-time limit, as a person starts it; a run
+that does not end by itself is ended by its own process group and reported as a hang. Nothing else is started
+or ended.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ import attrs
 
 from tools.faults.books import Books, read_books
 
-TIME_SCALE = 20.0
-RUN_LIMIT_S = 150.0
-"""Real seconds a run may take; the 600 s window is 30 of them, the rest is start, PDFs and a busy machine."""
+SPARE_S = 120.0
+"""Real seconds a run may take beside its window: start, PDFs, a busy machine."""
+WINDOW_S = 600.0
 ROOT = Path(__file__).parents[2]
 
 
 @attrs.frozen
 class RunSeen:
-    """One ended run. `document` is None when stdout did not hold exactly one JSON document; `hung` when it was ended
-    by us after `RUN_LIMIT_S` real seconds."""
+    """One ended run. `document` is None when stdout did not hold exactly one JSON document; `hung` when it
+    was ended by us, because it took longer than its window and `SPARE_S`."""
 
     exit_code: int
     document: dict[str, Any] | None
@@ -48,7 +49,7 @@ class Played:
     after: RunSeen
 
 
-def play(name: str, folder: Path, scale: float = TIME_SCALE) -> Played:
+def play(name: str, folder: Path, scale: float) -> Played:
     """Play the scenario `name` in a new library below `folder`."""
     library = folder / name
     first = _run(library, name, scale)
@@ -68,7 +69,7 @@ def _run(library: Path, scenario: str, scale: float) -> RunSeen:
     )  # fmt: skip
     hung = False
     try:
-        stdout, stderr = process.communicate(timeout=RUN_LIMIT_S)
+        stdout, stderr = process.communicate(timeout=WINDOW_S / scale + SPARE_S)
     except subprocess.TimeoutExpired:
         hung = True
         _end(process)

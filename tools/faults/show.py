@@ -54,7 +54,8 @@ def quota_words(seen: RunSeen) -> str:
     """The ledger's families by state, e.g. `C6 U1`."""
     quota = seen.books.quota()
     words = [f"{state[0]}{quota[state]}" for state in ("CONFIRMED", "UNCERTAIN") if quota[state]]
-    words += [f"{short}{quota[state]}" for state, short in (("RELEASED", "Rel"), ("RESERVED", "Res")) if quota[state]]
+    others = (("RELEASED", "Rel"), ("RESERVED", "Res"))
+    words += [f"{short}{quota[state]}" for state, short in others if quota[state]]
     return " ".join(words) or "0"
 
 
@@ -81,7 +82,7 @@ def as_text(rows: Sequence[Row]) -> str:
     """The table as lines: one for each scenario, details below it where there are any."""
     lines = [f"{'scenario':<24}{'run':<44}{'quota':<12}{'served':<8}{'recovery':<34}verdict"]
     for row in rows:
-        name, faults, run, items, quota, served, recovery, _verdict = cells(row)
+        name, _faults, run, items, quota, served, recovery, _verdict = cells(row)
         first, *more = recovery.split("\n")
         mark = "ok" if row.passed else "WRONG"
         lines.append(f"{name:<24}{run:<44}{quota:<12}{served:<8}{first:<34}{mark}")

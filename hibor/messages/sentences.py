@@ -1,0 +1,78 @@
+"""English details of the program, told in Chinese where a person has to act on them.
+
+Rules of this file:
+
+* Details are worded in English where they arise; `run.json` and the journals keep them. What a person corrects by hand
+  (a task file, a command line) is told in the reader's language, with its place.
+* A line this file does not know is None: the caller then says what the code means, never a line in the wrong language.
+* The table is data: (text of the catalogue below `sentences`, pattern); the first pattern that fits counts.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+_PATTERNS: Final[tuple[tuple[str, str], ...]] = (
+    ("required", r'"(?P<key>[^"]+)" is required'),
+    ("unknown_near", r'unknown key "(?P<key>[^"]+)"(?: in \[\w+\])? — did you mean "(?P<near>[^"]+)"\?'),
+    ("unknown_home", r'unknown key "(?P<key>[^"]+)"(?: in \[\w+\])? — it belongs into \[(?P<home>\w+)\]'),
+    ("unknown_above", r'unknown key "(?P<key>[^"]+)"(?: in \[\w+\])? — it belongs above the first \[table\]'),
+    ("unknown", r'unknown key "(?P<key>[^"]+)"(?: in \[\w+\])?'),
+    ("table", r'"(?P<key>[^"]+)" must be a table .*'),
+    ("string", r'"(?P<key>[^"]+)" must be a string, not (?P<value>.*)'),
+    ("whole", r'"(?P<key>[^"]+)" must be a whole number, not (?P<value>.*)'),
+    ("seconds", r'"(?P<key>[^"]+)" must be a number of seconds, not (?P<value>.*)'),
+    ("flag", r'"(?P<key>[^"]+)" must be true or false, not (?P<value>.*)'),
+    ("strings", r'"(?P<key>[^"]+)" must be a list of strings.*'),
+    ("folder", r'"library" must name a folder'),
+    ("account", r'"account" .* cannot be used .*'),
+    ("positive", r'"(?P<key>[^"]+)" must be greater than 0'),
+    ("spacing", r'"spacing_s" must be at least (?P<least>[\d.]+); .*'),
+    ("least", r'"(?P<key>[^"]+)" must be at least (?P<least>[\d.]+)'),
+    ("between", r'"min_count" must be between 0 and "count" \((?P<most>-?\d+)\)'),
+    ("lang", r'"lang" must be "zh" or "en".*'),
+    ("reuse", r'"reuse" must be .*'),
+    ("negative", r'"(?P<key>[^"]+)" must not be negative'),
+    ("empty", r'"(?P<key>[^"]+)" holds an empty string.*'),
+    ("toml", r"not valid TOML: .*"),
+    ("unreadable", r"cannot be read: .*"),
+    ("encoding", r"not UTF-8; .*"),
+    ("lower_only", r"--quota-limit \d+: may only lower the task's limit (?P<limit>\d+)"),
+    ("no_option", r"No such option:? '?(?P<name>--?[\w-]+)'?.*"),
+    ("needs_value", r"Option '(?P<name>--?[\w-]+)' requires .*"),
+    ("bad_value", r"Invalid value for '(?P<name>--?[\w-]+)'.*"),
+    ("bad_value", r"(?P<name>--[\w-]+): .*"),
+    ("budget", r"the (?:discovery )?budget .*"),
+    ("rows", r"(?P<count>\d+) row\(s\) of the list could not be read"),
+    ("ended_early", r"the scan ended early: .*"),
+    ("needs_library", r"--device without a task needs --library"),
+    ("simulated_only", r"--scenario starts a simulated phone; .*"),
+)  # fmt: skip
+_PLACE: Final = re.compile(r"(?P<place>[^\n]*?:\d+: |[^\n]*?\.toml: )(?P<message>.*)", re.DOTALL)
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((name, re.compile(pattern, re.DOTALL)) for name, pattern in _PATTERNS)
+
+
+def sentence_names() -> frozenset[str]:
+    """The texts the patterns name."""
+    return frozenset(name for name, _pattern in _PATTERNS)
+
+
+def recognised(message: str) -> tuple[str, dict[str, str]] | None:
+    """(text's name, facts) of an English line, without a place in front; None for an unknown one."""
+    for name, pattern in _compiled():
+        found = pattern.fullmatch(message)
+        if found is not None:
+            return name, found.groupdict()
+    return None
+
+
+def split_place(line: str) -> tuple[str, str]:
+    """(`file:line: ` or "", the message) of one line."""
+    found = _PLACE.fullmatch(line)
+    return (found["place"], found["message"]) if found else ("", line)
