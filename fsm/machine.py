@@ -24,7 +24,7 @@ from fsm.presence import Verdict, check_name, move_allowed, verdict
 from fsm.tables import Tables
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Step:
     """One durable step: what it moves in the item's evidence and which journal record it leaves."""
 
@@ -35,7 +35,7 @@ class Step:
     marks: str | None
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class WorkOrder:
     """What an event asks for: the steps, in order, each durable before the next, and where they lead."""
 
@@ -111,8 +111,10 @@ class _Lane:
             steps = tuple(Step(name, *tables.steps[name]) for name in names)
             order = WorkOrder(lane, source, event, target, steps, variants.get((source, event)))
             self.edges[source, event] = (order, guard)
+        self.accepted: set[tuple[WorkOrder, str, str]] = set()
 
 
+_MOST_ACCEPTED = 4096
 _LANES: WeakKeyDictionary[Tables, dict[str, _Lane]] = WeakKeyDictionary()
 
 
@@ -196,6 +198,15 @@ class ItemMachine:
             raise ContractError(f"{order.event} at {order.source} led to {self.node}, not to {order.target}")
 
     def _check_evidence(self, order: WorkOrder, before: str, after: str) -> None:
+        """Judge the evidence by the tables alone; what was accepted once is accepted again without a new look."""
+        key, accepted = (order, before, after), self._lane.accepted
+        if key in accepted:
+            return
+        self._judge_evidence(order, before, after)
+        if len(accepted) < _MOST_ACCEPTED:
+            accepted.add(key)
+
+    def _judge_evidence(self, order: WorkOrder, before: str, after: str) -> None:
         if order.variant is not None:
             self._check_closed(order, order.variant, before, after)
             return

@@ -20,6 +20,7 @@ from fsm import Tables
 from generated.governance import GUARD_RAILS
 from hibor import preflight
 from hibor.breaker import Canary, CircuitBreaker
+from hibor.catalogue import CatalogueEntry
 from hibor.clock import SystemClock
 from hibor.deadline import Deadline
 from hibor.device.errors import DeviceError
@@ -60,6 +61,7 @@ class Orders:
     quota_limit_given: bool = False
     dry_run: bool = False
     plan: Path | None = None
+    entries: tuple[CatalogueEntry, ...] = ()  # exactly these reports; the list is not read for others
 
 
 @attrs.define
@@ -84,7 +86,10 @@ class Collector:
     selected: int = 0
     quota: QuotaSummary = attrs.field(factory=QuotaSummary)
     plan_rows: list[dict[str, Any]] | None = None
-    _first_label: Label | None = None
+    wall: StopReason | None = None
+    breaker: CircuitBreaker = attrs.field(factory=CircuitBreaker)
+    pacer: Pacer | None = None
+    _confirmed_before: int = 0
     _log: logging.Logger = attrs.field(factory=lambda: logging.getLogger("hibor"))
 
     def run(self) -> None:
@@ -155,7 +160,8 @@ class Collector:
             log=self._log,
             quota_limit=self.task.quota.limit,
             quota_limit_source="option" if self.orders.quota_limit_given else "task",
-            pacer=Pacer(self.station.clock, max(self.task.quota.spacing_s, GUARD_RAILS["spacing_min_s"])),
+            pacer=self.pacer
+            or Pacer(self.station.clock, max(self.task.quota.spacing_s, GUARD_RAILS["spacing_min_s"])),
         )
         self.services.started_at = self.services.stamp()
         preflight.check_manifest(self.services)
@@ -185,7 +191,6 @@ class Collector:
         services.quota_label = (
             None if label is None else services.require_ledger().read_label(services.day, label.left)
         )
-        self._first_label = services.quota_label
         self._open_quota(services.quota_label)
         key = "preflight_no_label" if label is None else "preflight"
         left = None if label is None else label.left
@@ -229,9 +234,8 @@ class Collector:
 
     def _discover_and_collect(self, stack: ExitStack) -> None:
         services = self._services
-        self.reading = self._discover()
-        holdings = holdings_of(services, self.reading.entries)
-        selected, spare = self._select(self.reading, holdings)
+        entries = self._entries()
+        selected, spare = self._select(entries, holdings_of(services, entries))
         self.selected = len(selected)
         self._say_selected(selected)
         if self.orders.dry_run:
@@ -239,6 +243,23 @@ class Collector:
             return
         self.schedule = self._schedule(selected, stack)
         self.schedule.run(selected, spare)
+
+    def _entries(self) -> tuple[CatalogueEntry, ...]:
+        """What is selected from: the reports that were ordered, else what the app's list and the catalogue hold.
+
+        An ordered report that recovery delivered, left open or found paid for is not opened once more.
+        """
+        if not self.orders.entries:
+            self.reading = self._discover()
+            return self.reading.entries
+        settled = {
+            result.item["report_id"]
+            for result in self.recovered
+            if not result.closed
+            or result.item["status"] in ("SUCCESS", "DUPLICATE")
+            or result.item["quota_state"] not in ("NONE", "RELEASED")
+        }
+        return tuple(entry for entry in self.orders.entries if entry.report_id not in settled)
 
     def _discover(self) -> FeedReading:
         services = self._services
@@ -258,13 +279,15 @@ class Collector:
             self._keep_screen(reading.failure, reading.incomplete or "")
         return reading
 
-    def _select(self, reading: FeedReading, holdings: Holdings) -> tuple[list[Choice], list[Choice]]:
+    def _select(
+        self, entries: tuple[CatalogueEntry, ...], holdings: Holdings
+    ) -> tuple[list[Choice], list[Choice]]:
         """(selected, spare): what the plan says, else what the task's filter finds."""
         if self.orders.plan is not None and not self.orders.dry_run:
-            return planned(read_plan(self.orders.plan), reading.entries, holdings), []
+            return planned(read_plan(self.orders.plan), entries, holdings), []
         today = date.fromisoformat(self._services.day)
         selected, spare, self.duplicates = choose(
-            reading.entries, self.task, today, holdings, self.orders.retrigger
+            entries, self.task, today, holdings, self.orders.retrigger
         )
         for duplicate in self.duplicates:
             self.progress.warn("skipped_duplicate", path=duplicate.path, title=duplicate.entry.title)
@@ -295,7 +318,7 @@ class Collector:
         if refused is None and any(choice.lane == "NEW_TRIGGER" for choice in selected):
             refused = self._account_taken(stack)
         schedule = Schedule(
-            services, self.progress, CircuitBreaker(), Canary(known.proven), new_refused=refused
+            services, self.progress, self.breaker, Canary(known.proven), new_refused=refused
         )
         services.on_outcome = self._watch_for_walls
         return schedule
@@ -318,6 +341,7 @@ class Collector:
             return
         services = self._services
         wall = RunStop(reason, "the app showed an access-control text")
+        self.wall = StopReason(wall.code, wall.detail)
         if self.schedule is not None:
             self.schedule.breaker.trip(wall.code)
         set_hold(
@@ -359,9 +383,8 @@ class Collector:
             services.day, services.quota_limit, services.quota_label if label is None else label
         )
         quota.label_after = label
-        if quota.label_before is not None and label is not None and self._first_label is not None:
-            dropped = quota.label_before - label
-            quota.unexplained = dropped - max(0, sums.confirmed - self._first_label.spent)
+        if quota.label_before is not None and label is not None:
+            quota.unexplained = quota.label_before - label - (sums.confirmed - self._confirmed_before)
         if quota.safe_after is not None:
             self.progress.say("quota_left", left=quota.safe_after)
 
@@ -441,6 +464,8 @@ class Collector:
             return StopReason(doubt.code, doubt.detail)
         if self.broken:
             return StopReason(RunStop("disk_uncertain", "").code, self.broken[0].why)
+        if self.wall is not None:
+            return self.wall
         undelivered = {item["item_id"] for item in facts.undelivered}
         for one in self.results:
             if one.result.item["item_id"] in undelivered:

@@ -18,6 +18,7 @@ from fsm import FinalFile
 from hibor.durable import FileFacts
 from hibor.package.delivery import delivery_belongs_to
 from hibor.package.layout import ItemFolder
+from hibor.package.manifest import ManifestInvalid
 from hibor.package.terminal import PackageFileInvalid, check_package, read_terminal, read_timing
 
 if TYPE_CHECKING:
@@ -113,7 +114,12 @@ def _final(draft: Draft, services: Services) -> str:
 
 
 def _manifest(draft: Draft, services: Services) -> str:
-    row = services.manifest.find(draft.job.run_id, draft.job.item_id)
+    try:
+        row = services.manifest.find(draft.job.run_id, draft.job.item_id)
+    except ManifestInvalid:
+        # Whether this item's row stands in a file that nobody can read cannot be told (V006 §1).
+        draft.doubt([("M", "U")])
+        return "U"
     if row is None:
         return "N"
     draft.manifest_row_id = row.manifest_row_id

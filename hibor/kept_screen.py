@@ -1,7 +1,8 @@
 """What was on the phone's screen when something went wrong, kept beside the item or the run (design 5).
 
 1. A person, or whoever maintains the profile, gets the dump, a picture and the diagnosis in one folder.
-2. Keeping it is a courtesy: nothing that fails here costs the item or the run; what is missing is said in the text.
+2. Keeping it is a courtesy: nothing that fails here costs the item or the run; what is missing is said in
+   the text.
 3. A folder holds several records (a later run may stop at the same item again), at most `MOST_RECORDS`.
 """
 
@@ -43,7 +44,7 @@ STEP: Final = "evidence.write"
 
 
 def keep_item_screen(item: ItemRun, error: Exception) -> None:
-    """Keep the screen an item stopped at, where the reason can be seen there; a wall is told to the run as well."""
+    """Keep the screen an item stopped at, where the reason can be seen; a wall is told to the run as well."""
     if not isinstance(error, (DeviceError, EffectFailure)):
         return
     if item.draft.opened:
@@ -93,8 +94,9 @@ def _words(failure: str, detail: str, *more: str) -> str:
 
 
 def _write(folder: Path, services: Services, text: str, files: dict[str, bytes]) -> bool:
-    """Write one record under the first free number; the text comes last, so that a record with a text is whole."""
-    number = next((n for n in range(1, MOST_RECORDS + 1) if not (folder / _named("diagnosis.txt", n)).exists()), None)
+    """Write one record under the first free number; the text comes last: a record with a text is whole."""
+    free = (n for n in range(1, MOST_RECORDS + 1) if not (folder / _named("diagnosis.txt", n)).exists())
+    number = next(free, None)
     if number is None:
         return False
     text = f"at: {services.stamp()}\n{text}\n"

@@ -21,6 +21,8 @@ from hibor.durable import Durable, DurableError
 from hibor.durable_fs import OsFileSystem
 from hibor.locks import NOTE_STEPS, Locks, LockTimeout, LockUnusable
 from hibor.package.layout import Library
+from hibor.package.manifest import ManifestInvalid
+from hibor.quota import conservation
 from hibor.quota.day import DEFAULT_ZONE, QuotaCalendar
 from hibor.quota.errors import LedgerInvalid
 from hibor.quota.events import Head
@@ -44,6 +46,7 @@ class Target:
     durable: Durable
     locks: Locks
     clock: SystemClock
+    library: Library
 
     def open(self, *heads: Head) -> Ledger:
         """Open and verify."""
@@ -125,7 +128,8 @@ def _target(library: Path, account: str | None, ledger_dir: Path | None, zone: s
     if not account:
         raise click.UsageError("--account is needed: the name in the task file")
     try:
-        path = Library(library, ledger_dir).ledger(account)
+        place = Library(library, ledger_dir)
+        path = place.ledger(account)
         calendar = QuotaCalendar(zone)
     except (ValueError, OSError, KeyError) as error:
         raise click.UsageError(f"account or zone cannot be used: {error}") from error
@@ -133,7 +137,7 @@ def _target(library: Path, account: str | None, ledger_dir: Path | None, zone: s
         raise click.UsageError(f"there is no ledger folder {path.parent}; are --library and --account right?")
     clock = SystemClock()
     durable = Durable(OsFileSystem(), clock, STEPS | NOTE_STEPS)
-    return Target(path, account, calendar, durable, Locks(durable, clock), clock)
+    return Target(path, account, calendar, durable, Locks(durable, clock), clock, place)
 
 
 @cli.command()
@@ -209,6 +213,28 @@ def repair(target: Target, yes: bool, head: Head | None) -> int:
         f"{len(done.recorded)} repair(s) recorded." if done.recorded else "There was nothing to repair."
     )
     return DONE
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="The figures and findings as one JSON document.")
+@_command
+def audit(target: Target, as_json: bool) -> int:
+    """Compare ledger, items, manifest and files: nothing spent or published may be lost between them.
+
+    Exit 0: every item in one bucket, every unit explained, every file with its row. 1: something is not.
+    """
+    target.open().close()  # verified; a ledger in doubt has nothing to tell (27)
+    try:
+        found = conservation.audit(target.library, target.path, target.durable)
+    except ManifestInvalid as error:
+        click.echo(f"The manifest cannot be read: {error}", err=True)
+        return FOUND
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
+    else:
+        for line in conservation.as_text(found):
+            click.echo(line)
+    return FOUND if found.findings else DONE
 
 
 @cli.command("accept-clock")

@@ -301,7 +301,7 @@ def _facts(one: Packed, words: Words) -> dict[str, Any]:
 def spreadsheet_cell(value: Any) -> str:
     """A cell no spreadsheet takes for a formula, and a code whose leading zeros it keeps."""
     text = "" if value is None else str(value)
-    if text.startswith("0") and text.isdecimal():
+    if len(text) > 1 and text.startswith("0") and text.isdecimal():
         return f'="{text}"'  # 000333 would be opened as the number 333
     return f"'{text}" if text.startswith(_FORMULA) else text
 

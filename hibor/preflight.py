@@ -39,6 +39,7 @@ from hibor.services import Services
 from hibor.station import Station
 from hibor.stops import RunStop
 from hibor.task import Task
+from hibor.walked import has_walked
 
 KEY_HARMLESS = (
     0  # KEYCODE_UNKNOWN: no app reacts to it, and a phone that forbids input refuses it all the same
@@ -167,7 +168,7 @@ def open_phone(station: Station, task: Task, services: Services) -> PhoneFacts:
     try:
         device = PatientDevice(station.open_device(), services.clock)
         profile, package = _profile_and_app(task, device)
-        facts = _facts(device, profile, package)
+        facts = _facts(device, profile, package, services.library)
         services.device, services.profile = device, profile
         services.calendar = QuotaCalendar(profile.quota.zone)
         services.cache = PhoneCache(device, profile)
@@ -237,7 +238,7 @@ def _profile_path(task: Task, named: str) -> str | Path:
     return beside if beside.is_file() else named
 
 
-def _facts(device: Device, profile: Profile, package: PackageInfo) -> PhoneFacts:
+def _facts(device: Device, profile: Profile, package: PackageInfo, library: Library) -> PhoneFacts:
     values = device.properties("ro.product.model")
     battery = device.battery()
     return PhoneFacts(
@@ -246,7 +247,13 @@ def _facts(device: Device, profile: Profile, package: PackageInfo) -> PhoneFacts
         app_version=package.version_name,
         serial_hash=hashlib.sha256(device.identity.serialno.encode()).hexdigest()[:16],
         profile=profile,
-        version_supported=profile.supports(package.version_name),
+        version_supported=profile.supports(package.version_name)
+        or has_walked(
+            library.root,
+            profile_sha256=profile.sha256,
+            app_version=package.version_name,
+            model=values["ro.product.model"],
+        ),
         battery_ok=battery.level_percent >= GUARD_RAILS["battery_least_percent"]
         and battery.temperature_c <= GUARD_RAILS["battery_hottest_c"],
     )

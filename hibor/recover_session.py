@@ -17,7 +17,7 @@ from typing import Any, cast
 import attrs
 
 from fsm import Tables
-from generated.governance import COMMAND_EXITS, GUARD_RAILS, RUN_STATUSES
+from generated.governance import COMMAND_EXITS, RUN_STATUSES
 from generated.ledger import AUTOMATON
 from hibor import leftovers, preflight
 from hibor.clock import Clock, SystemClock
@@ -175,7 +175,7 @@ def _recover(options: Mapping[str, Any], task: Task, simulated: bool, telling: T
         phone = station is not None and _phone(station, task, services, telling)
         close = [_item_named(word, services, telling.lang) for word in options["close"]]
         done = recover_all(services, close=close)
-    telling.recovered(done, [item for item in close if item in {one.draft.job.item_id for one in done.kept}])
+    telling.recovered(done, task.library, [item for item in close if item in {one.draft.job.item_id for one in done.kept}])
     return _exit(done, services, missed_phone=telling.no_phone and not phone)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from generated.governance import GUARD_RAILS
 from hibor.leftovers import Broken, Leftover
-from hibor.messages import catalogue, text
+from hibor.messages import text
 from hibor.recovery import Recovered
 
 SCHEMA_VERSION = 1
@@ -68,7 +68,7 @@ class Telling:
         if waiting:
             self.say("open_reservations", count=waiting)
 
-    def recovered(self, done: Recovered, cannot_close: Sequence[str]) -> None:
+    def recovered(self, done: Recovered, library: str, cannot_close: Sequence[str]) -> None:
         """What was done."""
         if self._as_json:
             self._print(
@@ -88,6 +88,8 @@ class Telling:
                 [i["item_id"], i["state"], i["status"], str(i["error_or_note"]), str(i["title"])] for i in items
             ]
             self._table("done_columns", rows)
+        elif not done.broken and not done.settled:
+            self.say("nothing", library=library)
         self._tell_broken(done.broken)
         if done.settled:
             self.say("settled", count=len(done.settled))
@@ -121,7 +123,7 @@ class Telling:
         from rich.table import Table
 
         table = Table(show_edge=False, pad_edge=False)
-        for column in catalogue(self.lang)["recover"][heading]:
+        for column in text(self.lang, f"recover.{heading}").split("|"):
             table.add_column(column, overflow="fold")
         for row in rows:
             table.add_row(*row)

@@ -6,6 +6,7 @@ Heavy imports happen only once there is something to do.
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import threading
@@ -77,7 +78,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return end_interrupted()
     except click.ClickException as error:
         return _refused(error.format_message(), given)
+    except Exception as error:  # a broken installation: the document is owed all the same
+        return _last_resort(error)
     return 0
+
+
+def _last_resort(error: Exception) -> int:
+    """Tell a failure of the program's own parts with nothing but the contract's tables."""
+    from fsm import failure_code
+    from hibor.governance import RunFacts
+    from hibor.package.run_terminal import RunDocument, StopReason
+
+    code = failure_code("unexpected", "run")
+    reason = StopReason(code, f"{type(error).__name__}: {error}")
+    document = RunDocument(run_id="", facts=RunFacts(cause=code), stop_reason=reason).build()
+    print(json.dumps(document, ensure_ascii=False, indent=2))
+    print(f"{code}: {reason.detail}", file=sys.stderr)
+    return int(document["exit_code"])
 
 
 def _end_signals_as_ctrl_c() -> None:

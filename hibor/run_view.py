@@ -99,12 +99,16 @@ class RunView:
 
     @property
     def missing(self) -> tuple[ItemView, ...]:
-        """Items that were wanted and did not come; one made good by another item of the same report is not
-        missing.
+        """Items that were wanted and did not come; a report is named once, and not
+        when another of its items came.
         """
         had = {one.item.get("report_id") for one in self.delivered}
-        found = (one for one in (*self.items, *self.recovered) if not one.delivered)
-        return tuple(one for one in found if one.item.get("report_id") not in had)
+        found: dict[object, ItemView] = {}
+        for one in (*self.items, *self.recovered):
+            report = one.item.get("report_id")
+            if not one.delivered and report not in had:
+                found.setdefault(report, one)
+        return tuple(found.values())
 
     def part(self, name: str) -> Mapping[str, Any]:
         """A table of the document, empty when the run has none."""

@@ -290,6 +290,15 @@ def _emit(
     return int(document["exit_code"])
 
 
+def close_run(collector: Collector, station: Station) -> dict[str, Any]:
+    """Write a run's own files and return its document, for a caller that runs many (the farm)."""
+    document = _document(collector, station)
+    if collector.stop is None or collector.stop.writes:
+        text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+        _write_run_files(collector, document, text)
+    return document
+
+
 def _write_run_files(collector: Collector, document: dict[str, Any], text: str) -> None:
     services, library = collector.services, collector.library
     if services is None or library is None:
@@ -317,3 +326,4 @@ def log_to_stderr(verbose: bool) -> None:
         format="%(levelname)s %(name)s: %(message)s",
         force=True,
     )
+    logging.getLogger("transitions").setLevel(logging.WARNING)

@@ -1,4 +1,6 @@
-"""Fixtures every test folder may use: the main job as a process, and one warm library for assertions that only read."""
+"""Fixtures every test folder may use: the main job as a process, and one warm library for assertions that
+only read.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class WarmLibrary:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--rewrite-traces`: write what the machine does now into tests/traces; the diff is then read by a person."""
+    """`--rewrite-traces`: write what the machine does now into tests/traces; the diff is then read by a
+    person.
+    """
     parser.addoption(
         "--rewrite-traces", action="store_true", help="write tests/traces anew instead of comparing"
     )

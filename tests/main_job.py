@@ -1,7 +1,9 @@
-"""The main job as its users run it: a process of its own, its one document, its books, and the phone's truth.
+"""The main job as its users run it: a process of its own, its one document, its books, and the phone's
+truth.
 
-Rules of this file: nothing here imports the collector. Documents, ledger and journals are read by a second reader,
-written from the formats (design 9) alone, so that a shared mistake cannot hide. Waiting for another process is bounded.
+Rules of this file: nothing here imports the collector. Documents, ledger and journals are read by a
+second reader, written from the formats (design 9) alone, so that a shared mistake cannot hide. Waiting
+for another process is bounded.
 """
 
 from __future__ import annotations
@@ -167,7 +169,9 @@ class MainJob:
     fault_free: dict[Path, bool] = attrs.field(factory=dict)
 
     def __call__(self, *options: str | Path, scale: float | None = TIME_SCALE, cwd: Path = ROOT) -> Run:
-        """Run to the end; English and the scaled phone unless the options say otherwise (`scale` None: as given)."""
+        """Run to the end; English and the scaled phone unless the options say otherwise (`scale` None: as
+        given).
+        """
         with self.started(*options, scale=scale, cwd=cwd) as process:
             pass
         return self.ended(process, options)

@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -133,10 +134,13 @@ def _wait_until_ready(binaries: Path, port: int, server: subprocess.Popen[bytes]
     raise RuntimeError(f"PostgreSQL did not start:\n{log.read_text('utf-8', 'replace')}")
 
 
-def python_with(distribution: str, requirement: str, series: str, variable: str, *extra: str) -> str:
+def python_with(
+    distribution: str, requirement: str, series: str, variable: str, *extra: str, name: str | None = None
+) -> str:
     """A Python executable whose environment holds `distribution` of `series` (a version prefix).
 
-    `requirement` and `extra` are what pip installs when an environment has to be made.
+    `requirement` and `extra` are what pip installs when an environment has to be made; `name` is the
+    environment's, where the distribution's own is taken.
     """
     named = os.environ.get(variable)
     if named:
@@ -149,7 +153,7 @@ def python_with(distribution: str, requirement: str, series: str, variable: str,
         missing(f"{requirement} is not installed here, and neither {variable} nor HIBOR_TEST_ENVS is set")
     root = Path(folder) if folder else Path(tempfile.gettempdir()) / "hibor-test-envs"
     root.mkdir(parents=True, exist_ok=True)
-    home = root / f"{distribution}-{series.rstrip('.')}-py{sys.version_info[0]}.{sys.version_info[1]}"
+    home = root / f"{name or distribution}-{series.rstrip('.')}-py{sys.version_info[0]}.{sys.version_info[1]}"
     python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     with filelock.FileLock(f"{home}.lock"):
         if not (home / "ready").exists():
@@ -181,3 +185,10 @@ def tasklite_python(series: str) -> str:
 def dbos_python() -> str:
     """A Python with the real `dbos` and what the host needs beside it."""
     return python_with("dbos", "dbos>=3.4", "3.", "HIBOR_DBOS_PYTHON", "attrs>=25.1", "filelock>=3.20")
+
+
+def farm_python() -> str:
+    """A Python with the real `dbos` and everything this project runs on."""
+    data = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    needs = data["project"]["dependencies"]
+    return python_with("dbos", "dbos>=3.4", "3.", "HIBOR_FARM_PYTHON", *needs, name="hibor-farm")

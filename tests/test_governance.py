@@ -1,4 +1,5 @@
-"""Run level: the first row that applies names the run (design 3 "Run level"), and what stops the NEW lane (design 1).
+"""Run level: the first row that applies names the run (design 3 "Run level"), and what stops the NEW lane
+(design 1).
 
 The table is written here once more from the design, not read from `generated/`.
 """
@@ -16,10 +17,18 @@ from hibor.breaker import Canary, CircuitBreaker
 from hibor.governance import RunFacts, decide
 
 ORDER = [
-    ("STATE_UNCERTAIN", 27), ("CONTRACT_ERROR", 26), ("INTERRUPTED", 130), ("TASK_INVALID", 64), ("BUSY", 75),
-    ("DEADLINE_STOP", 12), ("PARTIAL_QUOTA_STOP", 11), ("STOPPED", 20), ("FAILED", 21), ("PARTIAL", 10),
+    ("STATE_UNCERTAIN", 27),
+    ("CONTRACT_ERROR", 26),
+    ("INTERRUPTED", 130),
+    ("TASK_INVALID", 64),
+    ("BUSY", 75),
+    ("DEADLINE_STOP", 12),
+    ("PARTIAL_QUOTA_STOP", 11),
+    ("STOPPED", 20),
+    ("FAILED", 21),
+    ("PARTIAL", 10),
     ("COMPLETE", 0),
-]  # fmt: skip
+]
 EXIT = dict(ORDER)
 
 
@@ -60,10 +69,13 @@ ROWS: dict[str, tuple[RunFacts, str]] = {
     "deadline, whatever was delivered": (RunFacts(items=[DELIVERED, LATE]), "DEADLINE_STOP"),
     "durable too late": (RunFacts(items=[DELIVERED, LATE_WRITE]), "DEADLINE_STOP"),
     "selected and not opened in time": (RunFacts(items=[DELIVERED], deadline_ended=True), "DEADLINE_STOP"),
-    "made good by another item": (RunFacts(items=[STOPPED, DELIVERED], replaced=frozenset({"item-3"})), "COMPLETE"),
+    "made good by another item": (
+        RunFacts(items=[STOPPED, DELIVERED], replaced=frozenset({"item-3"})),
+        "COMPLETE",
+    ),
     "busy": (RunFacts(busy=True, cause="BUSY"), "BUSY"),
     "task": (RunFacts(task_invalid=True, cause="TASK_SPEC_INVALID"), "TASK_INVALID"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -73,9 +85,13 @@ def test_status_of_a_run(name: str) -> None:
 
 
 FLAGS = {
-    "uncertain": "STATE_UNCERTAIN", "contract_error": "CONTRACT_ERROR", "interrupted": "INTERRUPTED",
-    "task_invalid": "TASK_INVALID", "busy": "BUSY", "deadline_ended": "DEADLINE_STOP",
-}  # fmt: skip
+    "uncertain": "STATE_UNCERTAIN",
+    "contract_error": "CONTRACT_ERROR",
+    "interrupted": "INTERRUPTED",
+    "task_invalid": "TASK_INVALID",
+    "busy": "BUSY",
+    "deadline_ended": "DEADLINE_STOP",
+}
 MIXES = ([], [DELIVERED], [DELIVERED, NO_QUOTA], [STOPPED], [FAILED], [DELIVERED, FAILED])
 
 
@@ -103,8 +119,11 @@ def test_quota_met_by_a_reused_item_is_no_quota_stop() -> None:
 
 def test_limits_are_the_designs() -> None:
     assert dict(BREAKER) == {
-        "ACCESS_CONTROL_PRESENT": 1, "TRIGGER_UNCERTAIN": 1, "CACHE_TIMEOUT": 1, "UI_ANCHOR_DRIFT": 2,
-    }  # fmt: skip
+        "ACCESS_CONTROL_PRESENT": 1,
+        "TRIGGER_UNCERTAIN": 1,
+        "CACHE_TIMEOUT": 1,
+        "UI_ANCHOR_DRIFT": 2,
+    }
     assert GUARD_RAILS["spacing_min_s"] == 8 and GUARD_RAILS["deadline_default_s"] == 600
 
 

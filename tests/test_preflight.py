@@ -1,7 +1,7 @@
 """Each thing that must hold before anything is reserved, missing: its code, its exit status, one document.
 
-The phone is the simulated one behind a real adb server; where a phone is named, the server is a private one. Nothing
-is reserved in any of these runs, and no file of a report exists afterwards.
+The phone is the simulated one behind a real adb server; where a phone is named, the server is a private
+one. Nothing is reserved in any of these runs, and no file of a report exists afterwards.
 """
 
 from __future__ import annotations
@@ -185,7 +185,9 @@ def manifest_is_a_folder(folder: Path) -> Path:
 
 
 def library_has_no_parent_that_takes_folders(_folder: Path) -> Path:
-    """An administrator may write anywhere but where there is no disk; elsewhere the name itself is impossible."""
+    """An administrator may write anywhere but where there is no disk; elsewhere the name itself is
+    impossible.
+    """
     return Path("/proc/hibor-library") if Path("/proc/self").is_dir() else Path("\\\\?\\nowhere:\\library")
 
 

@@ -1,6 +1,8 @@
-"""The house rules hold for every tracked file, and everything the README, the spec and the messages name is there.
+"""The house rules hold for every tracked file, and everything the README, the spec and the messages name is
+there.
 
-A rule that cannot fail is worthless: `test_rules_find_what_they_forbid` gives each of them a file that breaks it.
+A rule that cannot fail is worthless: `test_rules_find_what_they_forbid` gives each of them a file that
+breaks it.
 """
 
 from __future__ import annotations
@@ -49,25 +51,45 @@ def sources() -> list[Source]:
 
 BREAKERS: dict[str, list[tuple[str, str]]] = {
     "every_file_parses": [("hibor/a.py", "x = (")],
-    "fsm_is_pure": [("fsm/a.py", "from hibor import item"), ("fsm/a.py", "import time"), ("fsm/a.py", "open('x')")],
+    "fsm_is_pure": [
+        ("fsm/a.py", "from hibor import item"),
+        ("fsm/a.py", "import time"),
+        ("fsm/a.py", "open('x')"),
+    ],
     "generated_imports_nothing": [("generated/a.py", "import attrs")],
     "only_adb_imports_adbutils": [("hibor/item.py", "def f():\n    from adbutils import adb")],
     "only_pdf_imports_pymupdf": [("hibor/item.py", "import pymupdf"), ("hibor/sim/app.py", "import fitz")],
-    "only_the_composition_root_imports_sim": [("hibor/item.py", "from hibor import sim"),
-                                              ("hibor/item.py", "import hibor.sim.app")],
-    "run_time_code_never_imports_tools": [("fsm/a.py", "import tools.compile"), ("hibor/a.py", "from tools import x")],
+    "only_the_composition_root_imports_sim": [
+        ("hibor/item.py", "from hibor import sim"),
+        ("hibor/item.py", "import hibor.sim.app"),
+    ],
+    "run_time_code_never_imports_tools": [
+        ("fsm/a.py", "import tools.compile"),
+        ("hibor/a.py", "from tools import x"),
+    ],
     "compile_works_when_all_else_is_broken": [("tools/compile/a.py", "from generated.steps import STEPS")],
     "only_durable_changes_the_disk": [
-        ("hibor/a.py", "p.write_text('x')"), ("hibor/a.py", "os.replace(a, b)"), ("hibor/a.py", "open(p, 'w')"),
-        ("hibor/a.py", "p.open('ab')"), ("hibor/a.py", "p.open(mode='r+b')"), ("hibor/a.py", "shutil.rmtree(p)"),
-        ("hibor/a.py", "os.fsync(3)"), ("hibor/a.py", "p.unlink()"),
+        ("hibor/a.py", "p.write_text('x')"),
+        ("hibor/a.py", "os.replace(a, b)"),
+        ("hibor/a.py", "open(p, 'w')"),
+        ("hibor/a.py", "p.open('ab')"),
+        ("hibor/a.py", "p.open(mode='r+b')"),
+        ("hibor/a.py", "shutil.rmtree(p)"),
+        ("hibor/a.py", "os.fsync(3)"),
+        ("hibor/a.py", "p.unlink()"),
     ],
-    "only_the_clock_reads_the_time": [("hibor/a.py", "time.sleep(1)"), ("hibor/a.py", "x = datetime.now(UTC)")],
+    "only_the_clock_reads_the_time": [
+        ("hibor/a.py", "time.sleep(1)"),
+        ("hibor/a.py", "x = datetime.now(UTC)"),
+    ],
     "files_are_short": [("tests/a.py", "\n" * (FILE_LINES + 1))],
     "functions_are_short": [("tests/a.py", "def f():\n" + "    x = 1\n" * FUNCTION_LINES)],
     "modules_state_their_rules": [("hibor/a.py", "x = 1")],
-    "contract_names_live_in_spec": [("hibor/a.py", "x = 'LOCK_TIMEOUT'"), ("tools/a.py", "x = f'at P00_INIT {y}'")],
-}  # fmt: skip
+    "contract_names_live_in_spec": [
+        ("hibor/a.py", "x = 'LOCK_TIMEOUT'"),
+        ("tools/a.py", "x = f'at P00_INIT {y}'"),
+    ],
+}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
@@ -240,9 +262,13 @@ def test_readme_options_exist() -> None:
     for module, options in wanted.items():
         if options and importlib.util.find_spec(runnable(module)) is not None:
             help_text = subprocess.run(
-                [sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, timeout=60, check=True,
+                [sys.executable, "-m", module, "--help"],
+                cwd=ROOT,
+                capture_output=True,
+                timeout=60,
+                check=True,
                 env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
-            ).stdout.decode()  # fmt: skip
+            ).stdout.decode()
             assert sorted(option for option in options if option not in help_text) == [], module
 
 

@@ -1,4 +1,5 @@
-"""`python -m hibor.run`: the 6 + 4 package, the same run again, and a day without quota (design 1; issue "Must show").
+"""`python -m hibor.run`: the 6 + 4 package, the same run again, and a day without quota (design 1; issue
+"Must show").
 
 Expected values are the product's own figures; files are read by a second reader, PDFs by pymupdf.
 """

@@ -1,12 +1,15 @@
-"""The two lanes, seen from outside: what came first, what waited, what was not opened any more (design 1, 2).
+"""The two lanes, seen from outside: what came first, what waited, what was not opened any more (design 1,
+2).
 
-Orders and times are read from journals, terminals and the phone's own truth. Times are the run's own time line.
+Orders and times are read from journals, terminals and the phone's own truth. Times are the run's own time
+line.
 """
 
 from __future__ import annotations
 
 import json
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +73,7 @@ def test_canary_is_verified_before_a_second_report_is_reserved(warm: WarmLibrary
 def test_after_the_canary_the_lanes_overlap(warm: WarmLibrary) -> None:
     """At least one item was opened on the phone before the one before it was packed."""
     new = of_source(warm.first.items, "NEW_TRIGGER")[1:]
-    pairs = list(zip(new, new[1:], strict=False))
+    pairs = list(pairwise(new))
     assert any(opened_at(warm.path, later) < closed_at(warm.path, earlier) for earlier, later in pairs)
 
 
@@ -82,12 +85,12 @@ def test_the_host_lane_packs_one_item_at_a_time(warm: WarmLibrary) -> None:
         host = [stage for stage in timing["stages"] if stage["lane"] == "host"]
         spans.append((min(stage["entered_s"] for stage in host), max(stage["left_s"] for stage in host)))
     spans.sort()
-    assert all(left <= entered for (_begun, left), (entered, _left) in zip(spans, spans[1:], strict=False))
+    assert all(left <= entered for (_begun, left), (entered, _left) in pairwise(spans))
 
 
 def test_triggers_are_at_least_eight_seconds_apart(warm: WarmLibrary) -> None:
     times = sorted(triggered_at(warm.path, item) for item in of_source(warm.first.items, "NEW_TRIGGER"))
-    gaps = [(later - earlier).total_seconds() for earlier, later in zip(times, times[1:], strict=False)]
+    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
     assert len(gaps) == 5 and min(gaps) >= 8
 
 
@@ -103,7 +106,7 @@ def test_a_task_may_raise_the_spacing(main_job: MainJob, tmp_path: Path) -> None
     run = main_job(*options, scale=30)
     assert run.summary() == (0, "COMPLETE", None), run.stderr
     times = [triggered_at(library, item) for item in run.items]
-    gaps = [(later - earlier).total_seconds() for earlier, later in zip(times, times[1:], strict=False)]
+    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
     assert len(gaps) == 2 and min(gaps) >= 60
     assert run.document["timing"]["waited_s"] > 0
 

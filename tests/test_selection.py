@@ -1,5 +1,5 @@
-"""Selection (design 1): newest first, matching the filter, at most `count`; a library copy before a cached file before
-a new download; likely duplicates are left out with a warning.
+"""Selection (design 1): newest first, matching the filter, at most `count`; a library copy before a cached
+file before a new download; likely duplicates are left out with a warning.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ TODAY = date(2026, 11, 30)
 
 def entry(number: int, **facts: object) -> CatalogueEntry:
     values: dict[str, object] = {
-        "report_id": f"HB{number:04}", "title": f"行业周报{number}", "institution": "国信证券", "date": "2026-11-30",
-    }  # fmt: skip
+        "report_id": f"HB{number:04}",
+        "title": f"行业周报{number}",
+        "institution": "国信证券",
+        "date": "2026-11-30",
+    }
     return CatalogueEntry(**{**values, **facts})  # type: ignore[arg-type]
 
 
@@ -91,8 +94,9 @@ def test_reuse_policy(reuse: str, sources: list[str]) -> None:
 def test_retrigger_downloads_what_is_had_already() -> None:
     selected, _spare, _ = choose([entry(1), entry(2)], TASK, TODAY, holdings((1, 2)), frozenset({"HB0001"}))
     assert [(choice.source, choice.retrigger) for choice in selected] == [
-        ("NEW_TRIGGER", True), ("PROJECT_REUSE", False),
-    ]  # fmt: skip
+        ("NEW_TRIGGER", True),
+        ("PROJECT_REUSE", False),
+    ]
 
 
 # -- the filter ------------------------------------------------------------------------------------------
@@ -164,8 +168,13 @@ def test_duplicates_are_no_reason_against_reuse_or_retrigger() -> None:
 NUMBERS = some.lists(some.integers(1, 60), unique=True, max_size=40)
 
 
-@given(NUMBERS, some.frozensets(some.integers(1, 60)), some.frozensets(some.integers(1, 60)),
-       some.integers(0, 12), some.integers(0, 12))  # fmt: skip
+@given(
+    NUMBERS,
+    some.frozensets(some.integers(1, 60)),
+    some.frozensets(some.integers(1, 60)),
+    some.integers(0, 12),
+    some.integers(0, 12),
+)
 def test_order_limits_and_completeness(
     numbers: list[int], copies: frozenset[int], in_cache: frozenset[int], count: int, new_max: int
 ) -> None:

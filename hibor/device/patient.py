@@ -1,8 +1,9 @@
 """A phone whose link may break for a moment: questions are asked again, orders never (faults F04, F07).
 
-1. Reading is asked again once the phone is back, a bounded number of times; taps, keys, text and pulls are passed
-   through untouched: what they did cannot be known here (design 5 "no retry around a tap").
-2. A swipe whose answer was lost counts as sent: a swipe is no measure, and whoever swipes looks where it led (F110).
+1. Reading is asked again once the phone is back, a bounded number of times; taps, keys, text and pulls are
+   passed through untouched: what they did cannot be known here (design 5 "no retry around a tap").
+2. A swipe whose answer was lost counts as sent: a swipe is no measure, and whoever swipes looks where it led
+   (fault F110).
 3. Waiting for the phone is bounded for the whole run, so that a phone that is gone is given up for good.
 4. Whoever answers afterwards must be the same phone.
 """
@@ -30,7 +31,7 @@ from hibor.device.protocol import (
 from hibor.device.uitree import UiTree
 
 BROKEN: Final = frozenset({"link_lost", "device_offline"})
-"""Failures that may pass by themselves; a server that does not answer and a refused computer are not among them."""
+"""Failures that may pass by themselves; a silent server and a refused computer are not among them."""
 WAIT_S: Final = 30.0
 """How long one failure waits for the phone, in seconds."""
 WAIT_ALL_S: Final = 90.0
@@ -42,7 +43,7 @@ T = TypeVar("T")
 
 
 class PatientDevice:
-    """`device` behind a link that may break for a moment. All methods raise `DeviceError` and nothing else."""
+    """`device` behind a link that may break for a moment. All methods raise only `DeviceError`."""
 
     def __init__(self, device: Device, clock: Clock) -> None:
         self._device = device
@@ -59,7 +60,7 @@ class PatientDevice:
         return question()
 
     def _await_phone(self, error: DeviceError) -> None:
-        """Return once the same phone answers again. Raises `error` when it is no broken link, or does not pass."""
+        """Return once the same phone answers again. Raises `error` when it is no broken link or stays one."""
         if error.failure not in BROKEN:
             raise error
         begun_s = self._clock.monotonic_s()

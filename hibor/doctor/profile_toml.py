@@ -52,7 +52,7 @@ def plain(value: Any) -> Any:
     kept: dict[str, Any] = {}
     for field in attrs.fields(type(value)):
         own = getattr(value, field.name)
-        if field.name in _NOT_KEYS or own is None:
+        if own is None or (isinstance(value, Profile) and field.name in _NOT_KEYS):
             continue
         if field.default is not attrs.NOTHING and own == field.default:
             continue

@@ -26,6 +26,7 @@ from hibor.package.match import (
     Wanted,
     judge,
     judge_by_name,
+    named_like,
     same_state,
     settled,
 )
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from hibor.item import ItemRun
 
 UNWHOLE_PATIENCE_S: Final = 20.0
-"""How long a file may stand still and be no whole PDF before it is taken for the app's answer, in seconds: an app may
-pause in the middle of a download under the final name (fault F27)."""
+"""How long a file may stand still and be no whole PDF before it is taken for the app's answer, in seconds: an
+app may pause in the middle of a download under the final name (fault F27)."""
 PASSING: Final = frozenset({"link_lost", "command_timeout", "device_offline", "server_unreachable"})
 """Failures of the link that may pass by themselves."""
 RECOGNISE_S: Final = 6.0
@@ -104,13 +105,24 @@ def match(item: ItemRun) -> str:
         export.export(item)
     draft.identity = search(item, limit_s if not export.needed(item) else 0.0)
     if draft.identity is None:
-        raise EffectFailure("no_new_file", f"no file for this report appeared within {limit_s:.0f} s")
+        words = f"no file for this report appeared within {limit_s:.0f} s"
+        raise EffectFailure("no_new_file", words + _found_instead(item))
     return "matched"
 
 
+def _found_instead(item: ItemRun) -> str:
+    """What to say of a new file that has the report's name and still is not the report."""
+    new = item.services.require_cache().new_since(item.draft.baseline)
+    named = [file for file in new if named_like(file.path, item.job.entry)]
+    if not named:
+        return ""
+    empty = all(file.size_bytes == 0 for file in named)
+    return "; the one with its name " + ("stays empty" if empty else "holds something else")
+
+
 def find_now(item: ItemRun, *, patient: bool = False, under_way: bool = False) -> CacheIdentity | None:
-    """One look at the cache: long enough for a file to prove that it stands still, or `patient` a little longer, and
-    as long as for a confirmed download where one is plainly `under_way`."""
+    """One look at the cache: long enough for a file to prove that it stands still, `patient` a little longer,
+    and as long as for a confirmed download where one is plainly `under_way`."""
     cache = item.services.require_profile().cache
     if under_way:
         return search(item, cache.timeout_s)
@@ -178,12 +190,14 @@ def look_once(item: ItemRun, seen: Search) -> CacheIdentity | None:
     return identity_of(file, candidate.sha256, verdict.basis)
 
 
-def _judge_unwhole(item: ItemRun, seen: Search, new: Mapping[str, RemoteFile]) -> Match | NoMatch | Ambiguous:
-    """The files that stood still for long without becoming whole PDFs: by what can be read, else by their names."""
+def _judge_unwhole(
+    item: ItemRun, seen: Search, new: Mapping[str, RemoteFile]
+) -> Match | NoMatch | Ambiguous:
+    """Files that stood still for long and are no whole PDFs: by what can be read, else by their names."""
     stuck = [
         file
         for path, file in sorted(new.items())
-        if settled(seen.looks[path], UNWHOLE_PATIENCE_S, empty_too=True)
+        if settled(seen.looks[path], UNWHOLE_PATIENCE_S)
     ]
     for file in stuck:
         _look_into(item, seen, file)
@@ -226,12 +240,12 @@ def _take(item: ItemRun, file: RemoteFile, number: int) -> tuple[Candidate, PdfR
         sink.abandon()
         report = check_pdf(path, timeout_s=RECOGNISE_S)
         services.durable.remove(path, step="candidate.remove")
-    if report.sha256 is None or report.size_bytes != file.size_bytes:
+    if sink.size_bytes != file.size_bytes:
         return None
     said = services.require_device().sha256(file.path)
-    if said is not None and said != report.sha256:
+    if said is not None and said != sink.sha256:
         return None  # a flipped bit on the way must not become the file's identity
-    return Candidate(file.path, report.sha256, report.page_count, report.text_page1), report
+    return Candidate(file.path, sink.sha256, report.page_count, report.text_page1), report
 
 
 def identity_journal(item: ItemRun) -> None:

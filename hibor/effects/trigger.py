@@ -9,6 +9,7 @@ import attrs
 from hibor.device.errors import DeviceError
 from hibor.device.evidence import ScreenEvidence, capture
 from hibor.device.navigate import App, same_report
+from hibor.device.patient import BROKEN
 from hibor.device.reading import DetailScreen, ReportFacts
 from hibor.device.trigger import (
     AlreadyDownloaded,
@@ -62,10 +63,20 @@ def _wait_for_turn(item: ItemRun, page: DetailScreen) -> None:
 
 
 def approach(app: App, entry: CatalogueEntry) -> DetailScreen:
-    """Open a report's page, unless it is the one that is open; taps no control of it."""
+    """Open a report's page, unless it is the one that is open; taps no control of it.
+
+    Where opening is free, a link that broke on the way costs one more walk, begun by looking where we are.
+    """
     if app.opened == entry.report_id:
         return app.detail_screen()
-    app.ensure_list()
+    try:
+        app.ensure_list()
+        return app.open_detail(app.find_row(entry.report_id))
+    except DeviceError as error:
+        free = app.profile.detail.opening_is_free and app.profile.quota.charged_on != "open"
+        if error.failure not in BROKEN or not free:
+            raise
+    app.open_app()
     return app.open_detail(app.find_row(entry.report_id))
 
 
@@ -88,7 +99,7 @@ def intent_journal(item: ItemRun) -> None:
 def trigger(item: ItemRun) -> str:
     """Tap each control once and decide what came of it. Never repeated, whatever happens."""
     services, draft = item.services, item.draft
-    app, cache = services.require_app(), services.require_cache()
+    app = services.require_app()
     before: ScreenEvidence = draft.prepared.evidence
     begun_s = services.clock.monotonic_s()
     run = press(app, draft.prepared, before_paying=services.pacer.wait_for_turn)
@@ -120,15 +131,15 @@ def trigger(item: ItemRun) -> str:
 
 
 def _books_verdict(run: TriggerRun, outcome: TriggerOutcome) -> str:
-    """What the ledger is told. A paying tap whose acknowledgement was lost is in doubt even where the app shows a
-    download: nobody can say how often the tap arrived. Its file is then found in the cache (issue "one tap")."""
+    """What the ledger is told. A paying tap whose acknowledgement was lost is in doubt even where the app
+    shows a download: nobody can say how often it arrived. Its file is then found in the cache."""
     if outcome.outcome == "confirmed" and run.paying_sent and run.problem is not None:
         return "uncertain"
     return outcome.outcome
 
 
 def _has_come(item: ItemRun, seen: Search) -> bool:
-    """True when a new cache file of this very report is there: by its name, else by its content (design 5 P03).
+    """True when a new cache file of this very report is there, by its name or its content (design 5 P03).
 
     A late file of another report is no sign for this one.
     """
@@ -205,7 +216,7 @@ def decide(item: ItemRun) -> str:
 
 
 def _under_way(item: ItemRun) -> bool:
-    """True when the app showed a download although nobody can say what the tap did: its file is worth waiting for."""
+    """True when the app showed a download although the tap is in doubt: its file is worth waiting for."""
     evidence = item.draft.trigger_evidence or {}
     return str(evidence.get("reason", "")).startswith(("button_", "success_text", "new_file"))
 

@@ -37,7 +37,7 @@ from .local_context import stamp, to_json, uid_of
 from .local_reading import Failure
 from .local_store import HostError
 
-__all__ = ["DbosContext", "DbosHost", "DbosJob", "FatalJobError", "queue_name"]
+__all__ = ["DbosContext", "DbosHost", "DbosJob", "FatalJobError", "JobView", "queue_name"]
 
 APPLICATION = "hibor"
 APPLICATION_VERSION = "hibor-jobs-1"
@@ -67,6 +67,26 @@ class DbosJob:
     def uid(self) -> str:
         """`task_type::job_id`."""
         return f"{self.task_type}::{self.job_id}"
+
+
+@attrs.frozen
+class JobView:
+    """The newest run of a job: whose queue it is in, the engine's status, why it failed (None: not known)."""
+
+    job_id: str
+    phone: str
+    status: str
+    reason: str | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Done with success."""
+        return self.status in FINISHED
+
+    @property
+    def failed(self) -> bool:
+        """Failed for good."""
+        return self.status in FAILED
 
 
 @attrs.frozen
@@ -445,6 +465,20 @@ class DbosHost:
             for status in found
         ]
         return sorted(failures, key=lambda failure: failure.uid)
+
+    def jobs(self, task_type: str) -> list[JobView]:
+        """Every job of `task_type`, each by its newest run, in the order of their first runs."""
+        reasons = {failure.uid: failure.reason for failure in self.failures()}
+        sql = (
+            f"SELECT workflow_uuid, status, queue_name FROM {self._store.status_table} "
+            "WHERE workflow_uuid LIKE :pattern ORDER BY created_at, workflow_uuid"
+        )
+        found: dict[str, JobView] = {}
+        for workflow_id, status, queue in self._store.rows(sql, pattern=f"{task_type}::%"):
+            job_id = str(workflow_id).split("::")[1]
+            phone = str(queue).removeprefix(queue_name(""))
+            found[job_id] = JobView(job_id, phone, str(status), reasons.get(str(workflow_id)))
+        return list(found.values())
 
     def debts(self) -> list[str]:
         """Keys of listings that have not been read to a complete end."""

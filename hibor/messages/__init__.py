@@ -25,6 +25,7 @@ LANGS: Final[tuple[Lang, Lang]] = ("zh", "en")
 _WORD_SECTIONS: Final = ("codes", "statuses", "stop_words")
 _PRIMARY_CHINESE: Final = 0x04
 _IDEOGRAPH: Final = re.compile("[\u3400-\u9fff]")
+_ENGLISH: Final = re.compile(r"\b[A-Za-z]{2,}(?: [a-z]{2,}){2,}")
 
 
 class Advice(NamedTuple):
@@ -92,14 +93,14 @@ def reason_text(lang: str, code: str, detail: str | None) -> str:
 
 def told_line(lang: str, line: str) -> str | None:
     """One line of a detail in the reader's language; None when there is no telling it in that language."""
-    if lang == "en" or _IDEOGRAPH.search(line):
+    if lang == "en":
         return line
     from hibor.messages.sentences import recognised, split_place
 
     place, message = split_place(line)
     found = recognised(message) or recognised(line)
     if found is None:
-        return None
+        return line if _IDEOGRAPH.search(line) and not _ENGLISH.search(line) else None
     return (place if recognised(message) else "") + text(lang, f"sentences.{found[0]}", **found[1])
 
 

@@ -141,15 +141,12 @@ def by_first_bytes(entries: Iterable[F], heads: Mapping[str, bytes]) -> tuple[F,
     return tuple(entry for entry in entries if heads.get(entry.path, b"")[: len(MAGIC)] == MAGIC)
 
 
-def settled(
-    looks: Sequence[tuple[float, CacheFile | None]], settle_s: float, *, empty_too: bool = False
-) -> bool:
+def settled(looks: Sequence[tuple[float, CacheFile | None]], settle_s: float) -> bool:
     """Whether a file stood still over the last `settle_s` seconds of the looks taken at it.
 
-    `looks` are (monotonic seconds, what was seen or None for gone), oldest first. An empty file never does, unless
-    `empty_too` asks whether it stays empty.
+    `looks` are (monotonic seconds, what was seen or None for gone), oldest first. An empty file never does.
     """
-    if not looks or (last := looks[-1][1]) is None or (last.size_bytes <= 0 and not empty_too):
+    if not looks or (last := looks[-1][1]) is None or last.size_bytes <= 0:
         return False
     since_s = looks[-1][0]
     for at_s, seen in reversed(looks):

@@ -265,6 +265,8 @@ def _open(
     if kept is None:
         wrong.append(f"{folder.path.name} neither closed nor kept for a reason (last record {last})")
         return "open"
+    if kept["code"] == "UNEXPECTED_EXCEPTION":
+        wrong.append(f"{folder.path.name} met a defect: {kept['detail']}")
     report = records[0].data["entry"]["report_id"]
     if with_phone and family is not None and family["quota"] == "RESERVED":
         wrong.append(f"{folder.path.name}: the phone was there and its reservation is still open")

@@ -243,7 +243,7 @@ PLAYS: tuple[Play, ...] = (
     Play("new_identical", _identical, ("DUPLICATE_EXISTING_ARTIFACT",)),
     Play("new_conflict", _conflict, ("FINAL_PATH_CONFLICT",)),
     Play("new_no_file", _plain, ("CACHE_TIMEOUT",), _NO_FILE),
-    Play("new_wrong_page", _plain, ("DETAIL_RESULT_MISMATCH",), '[[fault]]\nkind = "wrong_detail"\nreport = {rank}\n'),
+    Play("new_wrong_page", _plain, ("DETAIL_RESULT_MISMATCH",), '[[fault]]\nkind = "wrong_detail"\nreport = {rank}\ntimes = 0\n'),
     Play("new_no_quota", _plain, ("QUOTA_EXHAUSTED",), limit=0),
     Play("new_deadline_p04", _interrupted("P04"), ("DEADLINE_EXPIRED",)),
     Play("new_deadline_p07", _interrupted("P07"), ("DEADLINE_EXPIRED",)),

@@ -60,19 +60,24 @@ def visits(recording: Recording) -> Iterator[tuple[Point, str, Image]]:
             yield point, phone, image
 
 
-def sweep(theatre: Theatre, name: str, *, every: int = 1) -> Swept:
-    """Recover the crash points of a play; `every` n-th different case only."""
+def sweep(theatre: Theatre, name: str, *, every: int = 1, whole_every: int = 1) -> Swept:
+    """Recover the crash points of a play: of the torn cases every `every`-th, of the others every `whole_every`-th."""
     recording = theatre.recording(name)
     done: dict[tuple[object, ...], Outcome] = {}
     swept = Swept(name)
-    seen = 0
+    seen = {True: 0, False: 0}
+    skipped: set[tuple[object, ...]] = set()
     for point, phone, image in visits(recording):
         facts = facts_of(recording, point, phone, image)
         key = (image.digest, phone, tuple(sorted(facts.served.items())), tuple(sorted(facts.foreign.items())))
         swept.images.add(image.digest)
+        if key in skipped:
+            continue
         if key not in done:
-            seen += 1
-            if (seen - 1) % every and point.moment == "torn":
+            torn = point.moment == "torn"
+            seen[torn] += 1
+            if (seen[torn] - 1) % (every if torn else whole_every):
+                skipped.add(key)
                 continue
             room = theatre.room()
             device = phone_named(theatre.phones, phone)

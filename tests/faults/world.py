@@ -48,7 +48,7 @@ SCALE = 60.0
 FIRST_RUN = "20261130T010000Z-00000a"
 NEXT_RUN = "20261201T010000Z-00000b"
 _SHIPPED = load_profile("hibor-sim-1")
-PROFILE: Profile = attrs.evolve(_SHIPPED, cache=attrs.evolve(_SHIPPED.cache, timeout_s=25.0))
+PROFILE: Profile = attrs.evolve(_SHIPPED, cache=attrs.evolve(_SHIPPED.cache, timeout_s=45.0))
 """The shipped profile, less patient where a file never comes."""
 
 QUICK = """

@@ -168,13 +168,6 @@ def test_dates_as_reports_print_them(text: str, shown: bool) -> None:
     assert shows_date("2026年1月3日", "2026-01-03") and not shows_date("2026年1月3日", "today")
 
 
-def test_a_file_that_stays_empty_settles_only_where_that_is_asked() -> None:
-    looks = [(float(second), File(ROOT + "a.pdf", size_bytes=0)) for second in range(30)]
-    assert not settled(looks, 20.0)
-    assert settled(looks, 20.0, empty_too=True)
-    assert not settled(looks[:10], 20.0, empty_too=True)
-
-
 @pytest.mark.parametrize("kept, fits", [(60, True), (40, True), (39, False)])
 def test_a_title_the_app_cut_in_the_file_name_is_recognised(kept: int, fits: bool) -> None:
     title = "".join(chr(0x4E00 + place * 7) for place in range(290))

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from fsm import Tables
+from hibor.evidence import probe
 from hibor.item import ItemRun
 from hibor.leftovers import resume, understand
 from hibor.package.journal import Journal
@@ -170,6 +171,12 @@ def damaged_manifest(stand: Stand) -> None:
     put(stand.world, stand.made, "M", "I")
 
 
+def torn_manifest(stand: Stand) -> None:
+    """Another program left an unfinished line behind: a row appended now would not be readable (ruling R16)."""
+    with stand.world.services.library.manifest.open("ab") as file:
+        file.write(b'{"schema_version":1')
+
+
 def announced(linked: bool) -> Cause:
     """The run ended inside the publish window (ruling R29)."""
 
@@ -261,13 +268,16 @@ SCENES: Final[tuple[Scene, ...]] = (
     Scene("full disk at the link", p05(), fails("publish.link", "link", errno.EIO),
           kept("P05", "RECOVERY_UNKNOWN", "VNVNNNNN")),
     Scene("artifact event in doubt", p05(), doubtful("artifact.append"),
-          kept("P05", "RECOVERY_UNKNOWN", "VNVUNNNN", uncertain=True), finishes=False),
+          kept("P05", "RECOVERY_UNKNOWN", "VUVUNNNN", uncertain=True), finishes=False),
     Scene("verdict event in doubt", p05(), doubtful("reject.append"),
           kept("P05", "RECOVERY_UNKNOWN", "VNVUNNNN", uncertain=True), variant="html", finishes=False),
     Scene("ledger in doubt at P05", p05(), blocked_ledger, kept("P05", "RECOVERY_UNKNOWN", "VNVNNNNN")),
     # -- P06: the manifest -----------------------------------------------------------------------------------------------
-    Scene("damaged manifest", after("P06", "VVVVNNNN"), damaged_manifest,
-          End(P10, "MANIFEST_INVALID", "C09_POSTPUBLISH_STOP", ""), finishes=False),
+    Scene("manifest damaged by another program", after("P06", "VVVVNNNN"), damaged_manifest,
+          kept("P06", "UNEXPECTED_EXCEPTION", "NVVVUNNN", uncertain=True), finishes=False),
+    *(Scene(f"manifest row refused, staging {presence[0]}", after("P06", presence), torn_manifest,
+            End(P10, "MANIFEST_INVALID", "C09_POSTPUBLISH_STOP", "NVVVNNNV"), finishes=False)
+      for presence in ("VVVVNNNN", "NVVVNNNN")),
     Scene("manifest lock held", after("P06", "VVVVNNNN"), held_manifest_lock,
           kept("P06", "LOCK_TIMEOUT", "NVVVNNNN")),
     Scene("deadline at P06", after("P06", "VVVVNNNN"), expired, kept("P06", "DEADLINE_EXPIRED", "VVVVNNNN")),
@@ -317,8 +327,8 @@ SCENES: Final[tuple[Scene, ...]] = (
                              ("P08", "NVNNVVNN"), ("P08", "VVNNVVNN"), ("P09", "NVNNVVVN"), ("P09", "VVNNVVVN"))),
     Scene("reuse delivery too late", reuse("P07", "NVNNVNNN"), late_in("delivery.write"),
           End(P10, "PERSIST_LATE", "C10_REUSE_POSTPUBLISH_STOP", "NVNNVVNV")),
-    Scene("reuse manifest damaged", reuse("P06", "NVNNNNNN"), damaged_manifest,
-          End(P10, "MANIFEST_INVALID", "C10_REUSE_POSTPUBLISH_STOP", ""), finishes=False),
+    Scene("reuse manifest row refused", reuse("P06", "NVNNNNNN"), torn_manifest,
+          End(P10, "MANIFEST_INVALID", "C10_REUSE_POSTPUBLISH_STOP", "NVNNNNNV"), finishes=False),
     Scene("reuse manifest lock held", reuse("P06", "NVNNNNNN"), held_manifest_lock,
           End(P10, "LOCK_TIMEOUT", "C10_REUSE_POSTPUBLISH_STOP", "NVNNNNNV")),
     # -- before and after the tap ------------------------------------------------------------------------------------------
@@ -366,6 +376,7 @@ def play(found: Stand, scene: Scene) -> ItemRun:
     draft = observed(found.world, found.made)
     draft.presence = scene.cell.presence
     node = full(scene.cell.node)
+    draft.validated = draft.snapshot(node.split("-")[0], probe(draft, services))
     item = ItemRun(draft.job, services, draft=draft, node=node)
     item.recovering = False
     item.run_host()

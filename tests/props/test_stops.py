@@ -14,6 +14,7 @@ from types import MappingProxyType
 import pytest
 
 from hibor.effects import WORK
+from hibor.evidence import probe
 from hibor.failures import EffectFailure
 from hibor.item import ItemRun
 from hibor.leftovers import understand
@@ -62,6 +63,7 @@ def driven(place: World, cell: Cell, code: str) -> ItemRun:
     made = make(place, cell, code=code if cell.kind == "FAILURE" else "")
     draft = observed(place, made, *doubted(cell.presence))
     draft.presence = cell.presence
+    draft.validated = draft.snapshot(full(cell.short), probe(draft, place.services))
     item = ItemRun(draft.job, place.services, draft=draft, node=full(cell.node))
     return item
 

@@ -1,8 +1,10 @@
-"""Readable traces of one item's way through the machine, compared byte for byte with the files beside this one.
+"""Readable traces of one item's way through the machine, compared byte for byte with the files beside this
+one.
 
-A trace is written by the machine itself: the work it names at a node, the event, the order's steps with what each
-moves and leaves behind, the evidence afterwards. `pytest tests/traces --rewrite-traces` writes them anew; the diff is
-then read by a person. The last tests compare the traces with what real items of a real run left behind.
+A trace is written by the machine itself: the work it names at a node, the event, the order's steps with
+what each moves and leaves behind, the evidence afterwards. `pytest tests/traces --rewrite-traces` writes
+them anew; the diff is then read by a person. The last tests compare the traces with what real items of a
+real run left behind.
 """
 
 from __future__ import annotations
@@ -72,28 +74,41 @@ SCENARIOS = {
         (*TRIGGERED, Fire("matched", known=True), Fire("pulled"), Fire("sound"), *DELIVERED),
     ),
     "new_duplicate": Scenario(
-        "The path holds the identical file already: decided at P05, written by the closure itself (rulings R5, R7).",
+        "The path holds the identical file already: decided at P05, written by the closure (rulings R5, R7).",
         NEW,
         (*TRIGGERED, Fire("matched", known=True), Fire("pulled"), Fire("identical")),
     ),
     "new_rejected_file": Scenario(
         "The paid file is no PDF: the verdict is appended first, then the item closes (ruling R11).",
         NEW,
-        (*TRIGGERED, Fire("matched", known=True), Fire("pulled"), Fire("refused"), Stop("PDF_NOT_OPENABLE", "FAILURE")),
+        (
+            *TRIGGERED,
+            Fire("matched", known=True),
+            Fire("pulled"),
+            Fire("refused"),
+            Stop("PDF_NOT_OPENABLE", "FAILURE"),
+        ),
     ),
     "new_changed_file": Scenario(
         "The file changes while it is pulled: back to the match, once (ruling R14).",
         NEW,
         (
-            *TRIGGERED, Fire("matched", known=True), Fire("changed"), Fire("matched"), Fire("pulled"),
-            Fire("sound"), *DELIVERED,
+            *TRIGGERED,
+            Fire("matched", known=True),
+            Fire("changed"),
+            Fire("matched"),
+            Fire("pulled"),
+            Fire("sound"),
+            *DELIVERED,
         ),
     ),
     "new_not_occurred": Scenario(
         "It is proved that the tap started nothing: the reservation is released (ruling R21).",
         NEW,
         (
-            Fire("admitted", "RESERVED"), Fire("detail_open"), Fire("not_occurred", "RELEASED"),
+            Fire("admitted", "RESERVED"),
+            Fire("detail_open"),
+            Fire("not_occurred", "RELEASED"),
             Stop("TRIGGER_NOT_OCCURRED"),
         ),
     ),
@@ -101,15 +116,23 @@ SCENARIOS = {
         "The tap's outcome is unknown, but the file is there: the item goes on (ruling R14).",
         NEW,
         (
-            Fire("admitted", "RESERVED"), Fire("detail_open"), Fire("uncertain", "UNCERTAIN"), Fire("seek", known=True),
-            Fire("matched"), Fire("pulled"), Fire("sound"), *DELIVERED,
+            Fire("admitted", "RESERVED"),
+            Fire("detail_open"),
+            Fire("uncertain", "UNCERTAIN"),
+            Fire("seek", known=True),
+            Fire("matched"),
+            Fire("pulled"),
+            Fire("sound"),
+            *DELIVERED,
         ),
     ),
     "new_uncertain_lost": Scenario(
         "The tap's outcome stays unknown after one later look: closed, never released (rulings R10, R19).",
         NEW,
         (
-            Fire("admitted", "RESERVED"), Fire("detail_open"), Fire("uncertain", "UNCERTAIN"),
+            Fire("admitted", "RESERVED"),
+            Fire("detail_open"),
+            Fire("uncertain", "UNCERTAIN"),
             Stop("TRIGGER_UNCERTAIN"),
         ),
     ),
@@ -126,7 +149,7 @@ SCENARIOS = {
         (Found("S", "V"), Fire("published"), *REUSED),
     ),
     "pure_duplicate": Scenario(
-        "A cached file whose path holds the identical file without a row: decided while publishing (ruling R7).",
+        "A cached file whose path holds the identical file without a row: told while publishing (R7).",
         PURE,
         (Found("S", "V"), Fire("identical"), *PACKED, Fire("close:C04_REUSE_DUPLICATE")),
     ),
@@ -135,7 +158,7 @@ SCENARIOS = {
         PURE,
         (Stop("CANDIDATE_REJECTED"),),
     ),
-}  # fmt: skip
+}
 
 
 class Teller:
@@ -225,11 +248,18 @@ def steps_of(name: str) -> Iterator[str]:
 
 
 RECORD_OF = {
-    "open.journal": "ITEM_OPENED", "reserve.append": "RESERVED", "intent.journal": "TRIGGER_INTENT",
-    "confirm.append": "CONFIRMED", "seek.journal": "STATE", "identity.journal": "CACHE_IDENTITY",
-    "publish.journal": "PUBLISH_INTENT", "artifact.append": "ARTIFACT_SUCCESS", "reuse.journal": "STATE",
-    "manifest.append": "manifest row", "terminal.write": "terminal.json",
-}  # fmt: skip
+    "open.journal": "ITEM_OPENED",
+    "reserve.append": "RESERVED",
+    "intent.journal": "TRIGGER_INTENT",
+    "confirm.append": "CONFIRMED",
+    "seek.journal": "STATE",
+    "identity.journal": "CACHE_IDENTITY",
+    "publish.journal": "PUBLISH_INTENT",
+    "artifact.append": "ARTIFACT_SUCCESS",
+    "reuse.journal": "STATE",
+    "manifest.append": "manifest row",
+    "terminal.write": "terminal.json",
+}
 
 
 def left_behind(library: Path, item: dict[str, Any]) -> list[str]:

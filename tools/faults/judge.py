@@ -14,6 +14,8 @@ from tools.faults.play import Played, RunSeen
 
 DELIVERED = ("SUCCESS", "DUPLICATE")
 NO_DUMP, NO_PICTURE = "no dump could be read", "no picture"
+CLOSING_REAL_S = 1.0
+"""Real seconds a run may take to close after its window."""
 PLAIN_NOTES = ("NONE", "ZERO_QUOTA_REUSE")
 
 
@@ -49,10 +51,21 @@ def always(seen: RunSeen, which: str) -> list[str]:
     else:
         if document["exit_code"] != seen.exit_code:
             problems.append(f"exit {seen.exit_code}, the document says {document['exit_code']}")
-        timing = document["timing"]
-        if timing is not None and timing["phone_time_s"] > timing["deadline_s"]:
-            problems.append(f"{timing['phone_time_s']:.0f} s of phone time, past its window")
+        problems += _window_and_label(document)
     return [f"{which}: {problem}" for problem in [*problems, *_books(seen.books)]]
+
+
+def _window_and_label(document: dict[str, Any]) -> list[str]:
+    """The run ends with its window, but for its own files; safe_available follows the label."""
+    problems, timing, quota = [], document["timing"], document["quota"] or {}
+    if timing is not None:
+        late_s = timing["phone_time_s"] - timing["deadline_s"]
+        if late_s > CLOSING_REAL_S * timing.get("time_scale", 1.0):
+            problems.append(f"{timing['phone_time_s']:.0f} s of phone time, past its window")
+    label, safe = quota.get("label_after"), quota.get("safe_after")
+    if label is not None and safe is not None and safe > label:
+        problems.append(f"safe_available {safe}, but the app's label says {label}")
+    return problems
 
 
 def _books(books: Books) -> list[str]:
@@ -124,7 +137,8 @@ def _screens(books: Books, document: dict[str, Any], expected: Expected) -> list
     kept = [one for one in books.evidence if "diagnosis.txt" in one.files]
     if expected.evidence and not any("screen.xml" in one.files or NO_DUMP in one.diagnosis for one in kept):
         problems.append("run 1: no saved screen")
-    if expected.evidence and not any("screen.png" in one.files or NO_PICTURE in one.diagnosis for one in kept):
+    pictured = any("screen.png" in one.files or NO_PICTURE in one.diagnosis for one in kept)
+    if expected.evidence and not pictured:
         problems.append("run 1: no screenshot, and no word why")
     said = "\n".join([*(one.diagnosis for one in books.evidence), str(document.get("stop_reason"))])
     problems += [f"run 1: nothing says {word!r}" for word in expected.mentions if word not in said]

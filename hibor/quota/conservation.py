@@ -1,0 +1,383 @@
+"""Conservation: nothing that was spent, pulled or published gets lost between the books (design 4, V006 §1).
+
+discovered → selected → reserved → tapped → pulled → verified → published → manifest row. Every item is in exactly one
+bucket, every quota unit is delivered, released, kept or explained, every file of the library has its one row.
+
+Rules of this file: it reads and changes nothing; it believes the bytes on disk and not a run's own summary; what it
+cannot place is said with the id, never counted away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from hibor.durable import Durable, DurableError
+from hibor.package.journal import JournalInvalid, read_journal
+from hibor.package.layout import ItemFolder, Library
+from hibor.package.manifest import Manifest, ManifestInvalid, ManifestRow
+
+STAGES: Final = ("selected", "reserved", "tapped", "pulled", "verified", "published", "manifest row")
+ITEM_BUCKETS: Final = ("delivered", "duplicate", "stopped", "failed", "kept", "unreadable")
+UNIT_BUCKETS: Final = ("delivered", "released", "kept", "refused", "written off", "open", "unexplained")
+_BLOCK_BYTES: Final = 1 << 20
+
+
+@attrs.frozen
+class Finding:
+    """Something that is in no bucket or in two; `what` names the id and what to look at."""
+
+    kind: str
+    name: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}: {self.what}"
+
+
+@attrs.define
+class Item:
+    """One item folder as its files tell it."""
+
+    folder: ItemFolder
+    run_id: str
+    report_id: str = ""
+    source: str = ""
+    events: frozenset[str] = frozenset()
+    terminal: Mapping[str, Any] | None = None
+    final: Mapping[str, Any] | None = None
+    unreadable: str | None = None
+
+    @property
+    def item_id(self) -> str:
+        """The item's id."""
+        return self.folder.item_id
+
+    @property
+    def bucket(self) -> str:
+        """The one bucket the item is in."""
+        if self.unreadable is not None:
+            return "unreadable"
+        if self.terminal is None:
+            return "kept"
+        return {"SUCCESS": "delivered", "DUPLICATE": "duplicate", "STOPPED": "stopped", "FAILED": "failed"}[
+            str(self.terminal["item"]["status"])
+        ]
+
+
+@attrs.define
+class Unit:
+    """One quota family: what the account paid, or might have paid."""
+
+    family: str
+    report_id: str
+    item_id: str
+    day: str
+    quota: str = "RESERVED"
+    artifact: str | None = None
+    kind: str | None = None
+
+
+@attrs.frozen
+class Account:
+    """What the audit found. Counts by name; `findings` is empty when everything is conserved."""
+
+    stages: Mapping[str, int]
+    items: Mapping[str, int]
+    units: Mapping[str, int]
+    files: Mapping[str, int]
+    findings: tuple[Finding, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "stages": dict(self.stages),
+            "items": dict(self.items),
+            "units": dict(self.units),
+            "files": dict(self.files),
+            "findings": [attrs.asdict(finding) for finding in self.findings],
+        }
+
+
+def audit(library: Library, ledger: Path, durable: Durable) -> Account:
+    """Compare all books of a library. The ledger is verified by the caller. Raises ManifestInvalid."""
+    items = list(read_items(library, durable))
+    units = read_units(ledger)
+    rows = Manifest(library.manifest, durable, _no_locks(durable)).rows()
+    findings: list[Finding] = []
+    by_item = _unique(items, findings)
+    rows_of = Counter(row.item_id for row in rows)
+    stages = _stages(library, items, units, rows)
+    unit_counts = _units(units, by_item, rows_of, findings)
+    _items(items, rows, units, findings)
+    files = _files(library, items, rows, findings)
+    return Account(
+        stages,
+        _counted(ITEM_BUCKETS, (item.bucket for item in items)),
+        unit_counts,
+        files,
+        tuple(findings),
+    )
+
+
+def _no_locks(durable: Durable) -> Any:
+    from hibor.clock import SystemClock
+    from hibor.locks import Locks
+
+    return Locks(durable, SystemClock())
+
+
+def as_text(account: Account) -> Iterator[str]:
+    """The account as lines people read."""
+    for title, counts in (
+        ("how far ids came", account.stages),
+        ("items", account.items),
+        ("quota units", account.units),
+        ("files", account.files),
+    ):
+        yield f"{title}: " + ", ".join(f"{name} {count}" for name, count in counts.items())
+    for finding in account.findings:
+        yield f"not conserved: {finding}"
+    if not account.findings:
+        yield "Everything is conserved."
+
+
+# -- reading ------------------------------------------------------------------------------------------------------------
+
+
+def read_items(library: Library, durable: Durable) -> Iterator[Item]:
+    """Every item folder of every run."""
+    for run in library.run_folders():
+        for folder in run.item_folders():
+            yield _read_item(folder, run.run_id, durable)
+
+
+def _read_item(folder: ItemFolder, run_id: str, durable: Durable) -> Item:
+    item = Item(folder, run_id)
+    try:
+        records = read_journal(folder.journal, durable).records
+        if folder.terminal.exists():
+            item.terminal = json.loads(folder.terminal.read_bytes())
+            item.report_id = str(item.terminal["item"]["report_id"])
+            item.source = str(item.terminal["item"]["source"])
+            assert item.bucket in ITEM_BUCKETS
+    except (JournalInvalid, DurableError, OSError, ValueError, KeyError, TypeError, AssertionError) as error:
+        item.unreadable = str(error) or type(error).__name__
+        item.terminal = None
+        return item
+    item.events = frozenset(record.event for record in records)
+    if records and records[0].event == "ITEM_OPENED":
+        data = records[0].data
+        item.report_id, item.source = str(data["entry"]["report_id"]), str(data["source"])
+    for record in records:
+        if record.event == "PUBLISH_INTENT" or (record.event in ("STATE", "CLOSING") and record.data.get("final")):
+            item.final = record.data["final"]
+    return item
+
+
+def read_units(ledger: Path) -> dict[str, Unit]:
+    """Every family of a verified ledger, by id; an unfinished last line was never acknowledged."""
+    units: dict[str, Unit] = {}
+    if not ledger.exists():
+        return units
+    with ledger.open("rb") as lines:
+        for line in lines:
+            if not line.endswith(b"\n"):
+                break
+            event = json.loads(line)
+            if event["family"] is None:
+                continue
+            unit = units.setdefault(
+                event["family"], Unit(event["family"], event["report_id"], event["item_id"], event["day"])
+            )
+            if str(event["type"]).startswith("ARTIFACT"):
+                unit.artifact, unit.kind = event["type"], event["data"].get("kind")
+            else:
+                unit.quota = event["type"]
+    return units
+
+
+def discovered(library: Library) -> int | None:
+    """How many reports the catalogue knows; None without one that can be read."""
+    if not library.catalogue.exists():
+        return None
+    try:
+        with closing(sqlite3.connect(f"file:{library.catalogue}?mode=ro", uri=True)) as database:
+            tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            if "catalogue" not in tables:
+                return None
+            return int(database.execute("SELECT count(*) FROM catalogue").fetchone()[0])
+    except sqlite3.Error:
+        return None
+
+
+# -- judging ------------------------------------------------------------------------------------------------------------
+
+
+def _counted(names: Iterable[str], found: Iterable[str]) -> dict[str, int]:
+    counts = Counter(found)
+    return {name: counts[name] for name in names}
+
+
+def _unique(items: list[Item], findings: list[Finding]) -> dict[str, Item]:
+    by_item: dict[str, Item] = {}
+    for item in items:
+        if item.item_id in by_item:
+            findings.append(Finding("item", item.item_id, "two folders have this id"))
+        by_item[item.item_id] = item
+        if item.unreadable is not None:
+            findings.append(Finding("item", item.item_id, f"cannot be read: {item.unreadable}"))
+    return by_item
+
+
+def _stages(
+    library: Library, items: list[Item], units: Mapping[str, Unit], rows: tuple[ManifestRow, ...]
+) -> dict[str, int]:
+    """How many ids came how far; PURE items pay nothing and enter at their file."""
+    counts: dict[str, int] = {}
+    known = discovered(library)
+    if known is not None:
+        counts["discovered"] = known
+    reserved = {unit.item_id for unit in units.values()}
+    tapped = {item.item_id for item in items if "TRIGGER_INTENT" in item.events}
+    pulled = {item.item_id for item in items if "CACHE_IDENTITY" in item.events or item.final is not None}
+    published = {unit.item_id for unit in units.values() if unit.artifact == "ARTIFACT_SUCCESS"}
+    published |= {item.item_id for item in items if item.source != "NEW_TRIGGER" and item.final is not None}
+    numbers = (
+        len(items), len(reserved), len(tapped), len(pulled),
+        len({item.item_id for item in items if item.final is not None}), len(published), len(rows),
+    )  # fmt: skip
+    return {**counts, **dict(zip(STAGES, numbers, strict=True))}
+
+
+def _units(
+    units: Mapping[str, Unit], by_item: Mapping[str, Item], rows_of: Mapping[str, int], findings: list[Finding]
+) -> dict[str, int]:
+    buckets = []
+    for unit in units.values():
+        bucket, why = unit_bucket(unit, by_item.get(unit.item_id), rows_of.get(unit.item_id, 0))
+        buckets.append(bucket)
+        if bucket == "unexplained":
+            findings.append(Finding("quota unit", unit.family, f"report {unit.report_id}, {unit.day}: {why}"))
+    return _counted(UNIT_BUCKETS, buckets)
+
+
+def unit_bucket(unit: Unit, item: Item | None, rows: int) -> tuple[str, str]:
+    """(bucket, why) of one quota unit, from its events, its item and how many manifest rows the item has."""
+    if unit.quota == "RELEASED":
+        return ("released", "") if not rows else ("unexplained", "released, and yet the manifest has a row")
+    delivered = unit.artifact == "ARTIFACT_SUCCESS" or unit.kind == "DUPLICATE"
+    if item is None:
+        if unit.quota == "RESERVED":
+            return "open", "its item's folder is missing; the next run settles it as uncertain"
+        return ("written off", "") if unit.artifact is None else ("unexplained", "its item's folder is missing")
+    if item.bucket in ("kept", "unreadable"):
+        return ("open", "") if unit.quota == "RESERVED" else ("kept", "")
+    if delivered:
+        closed_after = item.bucket in ("delivered", "duplicate") or rows > 0
+        return ("delivered", "") if closed_after else _published_only(item)
+    if unit.quota == "RESERVED":
+        return "open", "the next run settles it"
+    if unit.artifact is not None:
+        return ("refused", "") if item.bucket == "failed" else ("unexplained", "refused, and yet not failed")
+    return ("written off", "") if item.bucket == "stopped" else ("unexplained", f"paid and {item.bucket}")
+
+
+def _published_only(item: Item) -> tuple[str, str]:
+    """Published and closed before the manifest row (C09): the file is there and the terminal says why."""
+    code = None if item.terminal is None else item.terminal["item"]["stop_code"]
+    return ("delivered", "") if code is not None else ("unexplained", "published, and neither row nor reason")
+
+
+def _items(
+    items: list[Item], rows: tuple[ManifestRow, ...], units: Mapping[str, Unit], findings: list[Finding]
+) -> None:
+    """A delivered item has its row, a row its item, a new item's quota state its family."""
+    rows_of = {row.item_id: row for row in rows}
+    families: dict[str, list[Unit]] = {}
+    for unit in units.values():
+        families.setdefault(unit.item_id, []).append(unit)
+    known = {item.item_id for item in items}
+    for item in items:
+        row, mine = rows_of.get(item.item_id), families.get(item.item_id, [])
+        if item.bucket in ("delivered", "duplicate") and row is None:
+            findings.append(Finding("item", item.item_id, "delivered without a manifest row"))
+        if len(mine) > 1:
+            findings.append(Finding("item", item.item_id, "has more than one quota family"))
+        if item.source in ("PROJECT_REUSE", "CACHE_REUSE") and mine:
+            findings.append(Finding("item", item.item_id, "a reuse that has a quota family"))
+        if item.terminal is None or item.source != "NEW_TRIGGER":
+            continue
+        said = item.terminal["item"]["quota_reservation_event_id"] is not None
+        if said != bool(mine):
+            findings.append(Finding("item", item.item_id, "its terminal and the ledger disagree on a reservation"))
+    for row in rows:
+        if row.item_id not in known:
+            findings.append(Finding("manifest row", row.manifest_row_id, f"its item {row.item_id} has no folder"))
+
+
+def _files(
+    library: Library, items: list[Item], rows: tuple[ManifestRow, ...], findings: list[Finding]
+) -> dict[str, int]:
+    """Every file below reports/ has one row of the item that published it, and every row its file."""
+    first = Counter(row.final_path for row in rows if row.source != "PROJECT_REUSE" and row.final_path)
+    named = {row.final_path for row in rows if row.final_path}
+    announced = {str(item.final["path"]) for item in items if item.final is not None}
+    counts = Counter({"with a row": 0, "announced": 0, "without a row": 0})
+    for path in sorted(library.reports.rglob("*")) if library.reports.is_dir() else ():
+        if not path.is_file():
+            continue
+        name = library.relative(path)
+        if name in named:
+            counts["with a row"] += 1
+            if first[name] > 1:
+                findings.append(Finding("file", name, f"{first[name]} rows say they published it"))
+        elif name in announced:
+            counts["announced"] += 1  # between link and row, or closed before its row (C09): the item says so
+        else:
+            counts["without a row"] += 1
+            findings.append(Finding("file", name, "no row and no item knows it"))
+    for row in rows:
+        if row.final_path is not None:
+            _row_file(library, row, findings)
+    return dict(counts)
+
+
+def _row_file(library: Library, row: ManifestRow, findings: list[Finding]) -> None:
+    path = library.absolute(str(row.final_path))
+    if not path.is_file():
+        findings.append(Finding("manifest row", row.manifest_row_id, f"its file {row.final_path} is gone"))
+        return
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            digest.update(block)
+            size += len(block)
+    if (size, digest.hexdigest()) != (row.bytes, row.sha256):
+        findings.append(Finding("manifest row", row.manifest_row_id, f"its file {row.final_path} has other bytes"))
+
+
+__all__ = [
+    "ITEM_BUCKETS",
+    "STAGES",
+    "UNIT_BUCKETS",
+    "Account",
+    "Finding",
+    "Item",
+    "ManifestInvalid",
+    "Unit",
+    "as_text",
+    "audit",
+    "discovered",
+    "read_items",
+    "read_units",
+    "unit_bucket",
+]

@@ -1,0 +1,134 @@
+"""SIGKILL of a real process at a named step: before it, in the middle of its first write, and after it.
+
+The child is a fork of this process with the phones it is connected to. What it leaves is recovered here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from hibor.durable_fs import Moment, OsFileSystem
+from tests.faults.checks import Facts, look, phone_named, recover_once
+from tests.faults.disk import Image
+from tests.faults.plays import ALWAYS
+from tests.faults.theatre import Theatre
+from tests.faults.world import FIRST_RUN, open_world
+
+MOMENTS = ("before", "torn", "after")
+
+
+class KillerDisk(OsFileSystem):
+    """The real disk of a process that dies at a step."""
+
+    def __init__(self, step: str, moment: str) -> None:
+        self._step = step
+        self._moment = moment
+        self._inside = False
+
+    def _die(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def mark(self, step: str, moment: Moment) -> None:
+        self._inside = step == self._step and moment == "begin"
+        if step == self._step and (self._moment, moment) in (("before", "begin"), ("after", "end")):
+            self._die()
+
+    def write(self, descriptor: int, data: bytes | memoryview) -> int:
+        if self._inside and self._moment == "torn":
+            super().write(descriptor, bytes(data[: len(data) // 2]))
+            self._die()
+        return super().write(descriptor, data)
+
+    def link(self, source: Path, target: Path) -> None:
+        super().link(source, target)
+        if self._inside and self._moment == "torn":
+            self._die()
+
+    def unlink(self, path: Path) -> None:
+        super().unlink(path)
+        if self._inside and self._moment == "torn":
+            self._die()
+
+    def fsync(self, descriptor: int) -> None:
+        if self._inside and self._moment == "torn":
+            self._die()
+
+    def fsync_dir(self, path: Path) -> None:
+        if self._inside and self._moment == "torn":
+            self._die()
+
+
+def in_child(act: Callable[[], None]) -> bool:
+    """Run `act` in a forked child; True when SIGKILL ended it, False when it came to its end."""
+    pid = os.fork()
+    if pid == 0:
+        code = 70
+        try:
+            act()
+            code = 0
+        finally:
+            os._exit(code)
+    _pid, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        return os.WTERMSIG(status) == signal.SIGKILL
+    assert os.WEXITSTATUS(status) == 0, "the child failed before its step"
+    return False
+
+
+def kill_live(theatre: Theatre, step: str, moment: str) -> tuple[bool, list[str]]:
+    """A live NEW item killed at a step; (whether it was killed, what recovery left wrong)."""
+    phone, room, entry = theatre.phones[ALWAYS], theatre.room(), theatre.spare[0]
+    before = phone.served.get(entry.report_id, 0)
+    room.mkdir()
+
+    def act() -> None:
+        world = open_world(room, phone, theatre.at, fs=KillerDisk(step, moment), run_id=FIRST_RUN)
+        item = world.item(entry, "NEW_TRIGGER")
+        while item.result is None:
+            item.advance()
+        item.settle()
+
+    killed = in_child(act)
+    charged = phone.served.get(entry.report_id, 0) - before
+    if charged:
+        theatre.spare.pop(0)
+    assert charged <= 1
+    facts = Facts(
+        {entry.report_id: charged},
+        frozenset({entry.report_id} if charged else ()),
+        {},
+        frozenset(theatre.known_files()),
+    )
+    return killed, _recovered(theatre, room, facts, ALWAYS)
+
+
+def kill_recovery(
+    theatre: Theatre, image: Image, facts: Facts, phone: str, step: str, moment: str
+) -> tuple[bool, list[str]]:
+    """A recovery of `image` killed at a step, then recovered again."""
+    room, device = theatre.room(), phone_named(theatre.phones, phone)
+    image.write_to(room)
+    killed = in_child(lambda: _quietly(room, theatre, phone, KillerDisk(step, moment)))
+    del device
+    return killed, _recovered(theatre, room, facts, phone)
+
+
+def _quietly(room: Path, theatre: Theatre, phone: str, disk: OsFileSystem) -> None:
+    recover_once(room, phone_named(theatre.phones, phone), theatre.at, [], disk)
+
+
+def _recovered(theatre: Theatre, room: Path, facts: Facts, phone: str) -> list[str]:
+    device, wrong = phone_named(theatre.phones, phone), list[str]()
+    try:
+        taps = 0 if device is None else device.trigger_taps
+        start = Image.of(room)
+        recover_once(room, device, theatre.at, wrong)
+        if device is not None and device.trigger_taps != taps:
+            wrong.append("recovery tapped a control that leads to a download")
+        return wrong + look(room, start, facts, device is not None)[3]
+    finally:
+        shutil.rmtree(room, ignore_errors=True)

@@ -1,0 +1,123 @@
+"""Every crash point of every play is settled by one recovery (design 4, 7; issue "Crash-safe").
+
+The default run takes every step before and after, and a spread of the torn images; HIBOR_DEEP=1 takes all of them.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from generated.steps import STEPS
+from tests.faults.again import crash_recovery
+from tests.faults.checks import phone_named
+from tests.faults.errors import faults, recovery_start, strike_live, strike_recovery
+from tests.faults.kills import MOMENTS, kill_live, kill_recovery
+from tests.faults.plays import ALWAYS, NO_PHONE, PLAYS, play_named
+from tests.faults.sweep import facts_of, sweep, visits
+from tests.faults.theatre import Theatre
+
+DEEP = os.environ.get("HIBOR_DEEP") == "1"
+PATIENT = {"new_released", "new_uncertain_lost", "new_uncertain_found", "new_no_file", "new_encrypted", "two_stages"}
+"""Plays whose recovery waits for the phone; the default run takes fewer of their images."""
+HOST_STEPS = (
+    "recovered.journal", "publish.journal", "publish.folder", "publish.link", "artifact.append", "staging.remove",
+    "manifest.append", "delivery.write", "timing.write", "terminal.write",
+)  # fmt: skip
+PHONE_STEPS = ("confirm.append", "seek.journal", "candidate.fill", "candidate.remove", "identity.journal",
+               "staging.create", "staging.fill")  # fmt: skip
+LIVE_STEPS = ("open.folder", "open.journal", "reserve.append", "intent.journal", "confirm.append", "staging.fill")
+
+
+@pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.name)
+def test_a_play_ends_as_it_is_written(theatre: Theatre, play) -> None:  # type: ignore[no-untyped-def]
+    assert theatre.recording(play.name).codes == play.ends
+
+
+@pytest.mark.parametrize("name", [play.name for play in PLAYS])
+def test_every_crash_point_is_settled_by_one_recovery(theatre: Theatre, name: str) -> None:
+    every = 1 if DEEP else 40 if name in PATIENT else 15
+    swept = sweep(theatre, name, every=every, whole_every=1 if DEEP else 6 if name in PATIENT else 2)
+    assert swept.recoveries > 5
+    assert swept.violations == []
+
+
+@pytest.mark.parametrize("name", ["new_success", "new_wrong_page", "cache_reuse", "new_identical", "new_encrypted"])
+@pytest.mark.parametrize("power", [False, True], ids=["kill", "power"])
+def test_a_recovery_that_crashes_is_recovered_to_the_same_bytes(theatre: Theatre, name: str, power: bool) -> None:
+    recording = theatre.recording(name)
+    seen: set[str] = set()
+    crashes = 0
+    for point, phone, image in visits(recording):
+        if point.moment != "after" or phone != NO_PHONE or image.digest in seen:
+            continue
+        seen.add(image.digest)
+        if not DEEP and len(seen) % (6 if power else 3):
+            continue
+        facts = facts_of(recording, point, phone, image)
+        count, wrong = crash_recovery(theatre, image, None, facts, power=power)
+        crashes += count
+        assert wrong == [], f"{name} after {point.step}"
+    assert crashes > 10
+
+
+def test_a_recovery_at_the_phone_that_crashes_is_recovered_to_the_same_bytes(theatre: Theatre) -> None:
+    image, facts = recovery_start(theatre, "new_success", "intent.journal")
+    count, wrong = crash_recovery(theatre, image, theatre.phones[ALWAYS], facts, power=DEEP)
+    assert wrong == []
+    assert count > 30
+
+
+def test_every_call_of_a_recovery_may_fail(theatre: Theatre) -> None:
+    step, phone = ("intent.journal", ALWAYS) if DEEP else ("staging.fill", NO_PHONE)
+    image, facts = recovery_start(theatre, "new_success", step, phone)
+    striker, wrong = strike_recovery(theatre, image, facts, phone, None)
+    assert wrong == []
+    for fault in faults(len(striker.calls), 1 if DEEP else 37):
+        struck, wrong = strike_recovery(theatre, image, facts, phone, fault)
+        assert wrong == [], (fault, struck.struck)
+
+
+def test_every_call_of_a_new_item_may_fail(theatre: Theatre) -> None:
+    striker, wrong = strike_live(theatre, None)
+    assert wrong == []
+    for fault in faults(len(striker.calls), 9 if DEEP else 53):
+        struck, wrong = strike_live(theatre, fault)
+        assert wrong == [], (fault, struck.struck)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL and fork are POSIX")
+@pytest.mark.parametrize("step", LIVE_STEPS)
+def test_a_killed_new_item_is_settled(theatre: Theatre, step: str) -> None:
+    moments = MOMENTS if DEEP else (MOMENTS[LIVE_STEPS.index(step) % 3],)
+    for moment in moments:
+        killed, wrong = kill_live(theatre, step, moment)
+        assert killed or moment == "torn"
+        assert wrong == [], moment
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL and fork are POSIX")
+@pytest.mark.parametrize("step", [*HOST_STEPS, *PHONE_STEPS])
+def test_a_killed_recovery_is_settled(theatre: Theatre, step: str) -> None:
+    assert step in STEPS
+    host = step in HOST_STEPS
+    start, phone = ("staging.fill", NO_PHONE) if host else ("intent.journal", ALWAYS)
+    image, facts = recovery_start(theatre, "new_success", start, phone)
+    for moment in MOMENTS if DEEP or host else MOMENTS[-1:]:
+        killed, wrong = kill_recovery(theatre, image, facts, phone, step, moment)
+        assert killed or moment == "torn"
+        assert wrong == [], moment
+
+
+def test_every_item_step_is_crashed_somewhere(theatre: Theatre) -> None:
+    """A step that is written tomorrow is covered the day it is written, or named here with its own test."""
+    elsewhere = {
+        "quarantine.remove", "recover.sync", "recovered.journal", "evidence.write", "settle.doubt", "tail.move",
+    }  # fmt: skip
+    crashed = {op.step for play in PLAYS for op in theatre.recording(play.name).log}
+    items = {name for name, (_kind, of, _moves, _marks) in STEPS.items() if of in ("item", "ledger")}
+    missing = {name for name in items - crashed - elsewhere if name.split(".")[0] not in ("ledger", "hold")}
+    assert missing == set()
+    assert play_named("new_success").ends == ("NONE",)
+    assert phone_named(theatre.phones, NO_PHONE) is None

@@ -1,0 +1,33 @@
+"""adb server killed, link dropped, phone rebooted, phone replaced, in every state P00 to P05."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.phone_faults import FAULTS, STATES, Bench, open_bench, strike_at
+
+DEEP = os.environ.get("HIBOR_DEEP") == "1"
+CASES = [
+    (state, fault)
+    for row, fault in enumerate(FAULTS)
+    for column, state in enumerate(STATES)
+    if DEEP or (row + column) % 2 == 0
+]
+
+
+@pytest.fixture(scope="module")
+def bench(fast_folder: Path) -> Iterator[Bench]:
+    with open_bench(fast_folder / "bench") as bench:
+        yield bench
+
+
+@pytest.mark.parametrize(("state", "fault"), CASES, ids=lambda value: value)
+def test_a_phone_that_goes_away_costs_nothing(bench: Bench, state: str, fault: str) -> None:
+    ended, after, wrong = strike_at(bench, state, fault)
+    assert wrong == [], (ended, after)
+    if state in ("P03", "P04", "P05"):
+        assert after == "SUCCESS C01", ended
