@@ -1,6 +1,7 @@
 """One run from a task to its terminal (design 1 "The main job").
 
-Preflight → leftovers → discovery → selection → both lanes → close. Whatever happens on the way, the run ends with its
+Preflight → leftovers → discovery → selection → both lanes → close. Whatever happens on the way, the run ends
+with its
 one document; nothing is reserved before preflight has passed.
 """
 
@@ -8,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from datetime import date
 from pathlib import Path
@@ -25,10 +25,9 @@ from hibor.clock import SystemClock
 from hibor.deadline import Deadline
 from hibor.device.errors import DeviceError
 from hibor.device.reading import QuotaLabel, read_quota
-from hibor.durable import Durable, DurableError
+from hibor.durable import DurableError
 from hibor.experience import experience
 from hibor.feed import FeedReading, read_feed
-from hibor.governance import RunFacts
 from hibor.hold import read_hold, set_hold
 from hibor.holdings import holdings_of
 from hibor.item import ItemResult
@@ -37,7 +36,7 @@ from hibor.leftovers import Broken
 from hibor.locks import Locks, LockTimeout, LockUnusable
 from hibor.package.layout import Library, new_run_id
 from hibor.package.manifest import Manifest
-from hibor.package.run_terminal import QuotaSummary, RunDocument, StopReason
+from hibor.package.run_terminal import QuotaSummary, StopReason
 from hibor.pdf import PdfWorkerUnavailable, warm_up
 from hibor.plan import plan_bytes, plan_rows, planned, read_plan
 from hibor.preflight import PhoneFacts
@@ -112,7 +111,9 @@ class Collector:
             self._keep_screen(stop.failure, stop.detail)
 
     def _keep_screen(self, failure: str, detail: str) -> None:
-        """Keep what stopped the run or its reading of the list; a wall holds the account until a person has looked."""
+        """Keep what stopped the run or its reading of the list; a wall holds the account until a person has
+        looked.
+        """
         services = self.services
         if services is None or services.ledger is None:
             return
@@ -129,9 +130,11 @@ class Collector:
         self._open_app()
         if not self.orders.dry_run:
             self._recover()
+        # What recovery found to be paid was paid before the label was read: it explains no later drop of it.
+        self._confirmed_before = services.require_ledger().sums(services.day).confirmed
         self._discover_and_collect(stack)
 
-    # -- preflight ---------------------------------------------------------------------------------------------------
+    # -- preflight -------------------------------------------------------------------------------------------
 
     @property
     def _services(self) -> Services:
@@ -207,7 +210,7 @@ class Collector:
             label_before=None if label is None else label.remaining,
         )
 
-    # -- leftovers ---------------------------------------------------------------------------------------------------
+    # -- leftovers -------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
         """Everything earlier runs left, within its share of the window (design 4)."""
@@ -230,7 +233,7 @@ class Collector:
             raise RunStop("ledger_invalid", str(error)) from error
         self.broken = done.broken
 
-    # -- discovery, selection, lanes -----------------------------------------------------------------------------------
+    # -- discovery, selection, lanes -------------------------------------------------------------------------
 
     def _discover_and_collect(self, stack: ExitStack) -> None:
         services = self._services
@@ -245,7 +248,8 @@ class Collector:
         self.schedule.run(selected, spare)
 
     def _entries(self) -> tuple[CatalogueEntry, ...]:
-        """What is selected from: the reports that were ordered, else what the app's list and the catalogue hold.
+        """What is selected from: the reports that were ordered, else what the app's list and the catalogue
+        hold.
 
         An ordered report that recovery delivered, left open or found paid for is not opened once more.
         """
@@ -286,9 +290,7 @@ class Collector:
         if self.orders.plan is not None and not self.orders.dry_run:
             return planned(read_plan(self.orders.plan), entries, holdings), []
         today = date.fromisoformat(self._services.day)
-        selected, spare, self.duplicates = choose(
-            entries, self.task, today, holdings, self.orders.retrigger
-        )
+        selected, spare, self.duplicates = choose(entries, self.task, today, holdings, self.orders.retrigger)
         for duplicate in self.duplicates:
             self.progress.warn("skipped_duplicate", path=duplicate.path, title=duplicate.entry.title)
         return selected, spare
@@ -317,9 +319,7 @@ class Collector:
         refused = self._new_refused(phone)
         if refused is None and any(choice.lane == "NEW_TRIGGER" for choice in selected):
             refused = self._account_taken(stack)
-        schedule = Schedule(
-            services, self.progress, self.breaker, Canary(known.proven), new_refused=refused
-        )
+        schedule = Schedule(services, self.progress, self.breaker, Canary(known.proven), new_refused=refused)
         services.on_outcome = self._watch_for_walls
         return schedule
 
@@ -369,7 +369,7 @@ class Collector:
             None if phone.battery_ok else Refusal("battery_low", "the phone's battery is too low or too hot")
         )
 
-    # -- close -------------------------------------------------------------------------------------------------------
+    # -- close -----------------------------------------------------------------------------------------------
 
     def _close_quota(self) -> None:
         services = self.services
@@ -406,16 +406,18 @@ class Collector:
         return None if label is None else label.left
 
     def _label_seen_since(self) -> QuotaLabel | None:
-        """The label of a screen seen after the last trigger, where it agrees with the books; else it is read anew."""
-        services, first = self._services, self._first_label
+        """The label of a screen seen after the last trigger, where it agrees with the books; else it is read
+        anew.
+        """
+        services, first = self._services, self.quota.label_before
         tree, last_s = services.require_app().last_tree, services.pacer.last_s
         if first is None or tree is None or last_s is None or tree.taken_s <= last_s:
             return None
         label = read_quota(tree, services.require_profile())
-        spent = services.require_ledger().sums(services.day).confirmed - first.spent
-        return label if label is not None and first.remaining - label.left == spent else None
+        spent = services.require_ledger().sums(services.day).confirmed - self._confirmed_before
+        return label if label is not None and first - label.left == spent else None
 
-    # -- telling -----------------------------------------------------------------------------------------------------
+    # -- telling ---------------------------------------------------------------------------------------------
 
     @property
     def results(self) -> list[Finished]:
@@ -423,83 +425,9 @@ class Collector:
         done = [] if self.schedule is None else self.schedule.finished
         return sorted(done, key=lambda one: one.result.item["item_index"])
 
-    def document(self) -> RunDocument:
-        """The run terminal's contents."""
-        facts = self._facts()
-        return RunDocument(
-            run_id=self.run_id,
-            facts=facts,
-            stop_reason=self._stop_reason(facts),
-            quota=self.quota,
-            recovered=[result.item.to_dict() for result in self.recovered],
-        )
-
-    def _facts(self) -> RunFacts:
-        results = [*(one.result for one in self.results), *self.recovered]
-        blocked = self.services is not None and self.services.ledger_blocked is not None
-        broken_uncertain = any(broken.uncertain for broken in self.broken)
-        stop = self.stop
-        return RunFacts(
-            items=[one.result.item.to_dict() for one in self.results],
-            replaced=frozenset(self.schedule.replaced if self.schedule else ()),
-            uncertain=blocked
-            or broken_uncertain
-            or any(result.uncertain for result in results)
-            or (stop is not None and stop.uncertain),
-            contract_error=any(result.contract_error for result in results)
-            or any(not broken.uncertain for broken in self.broken),
-            interrupted=self.deadline.interrupted,
-            task_invalid=stop is not None and stop.task_invalid,
-            busy=stop is not None and stop.busy,
-            deadline_ended=self.schedule is not None and self.schedule.deadline_ended,
-            cause=None if stop is None else stop.code,
-            min_count=self.task.min_count,
-        )
-
-    def _stop_reason(self, facts: RunFacts) -> StopReason | None:
-        if self.stop is not None:
-            return StopReason(self.stop.code, self.stop.detail)
-        if self.services is not None and self.services.ledger_blocked is not None:
-            doubt = RunStop("ledger_invalid", self.services.ledger_blocked)
-            return StopReason(doubt.code, doubt.detail)
-        if self.broken:
-            return StopReason(RunStop("disk_uncertain", "").code, self.broken[0].why)
-        if self.wall is not None:
-            return self.wall
-        undelivered = {item["item_id"] for item in facts.undelivered}
-        for one in self.results:
-            if one.result.item["item_id"] in undelivered:
-                return StopReason(one.result.code, one.result.detail or one.result.code)
-        if self.schedule is not None and self.schedule.breaker.reason is not None:
-            return StopReason(self.schedule.breaker.reason, "no further download is started in this run")
-        return self._shortfall(facts)
-
-    def _shortfall(self, facts: RunFacts) -> StopReason | None:
-        """Why fewer came than asked for, when nothing went wrong with an item."""
-        if self.plan_rows is not None:
-            return StopReason("DRY_RUN", "nothing was reserved and nothing tapped")
-        if self.reading is not None and self.reading.incomplete is not None:
-            return StopReason("DISCOVERY_INCOMPLETE", self.reading.incomplete)
-        if self.reading is None or len(facts.delivered) >= self.task.count:
-            return None
-        if not facts.items:
-            return StopReason("NOTHING_NEW", "nothing in the list matches the task and is not had already")
-        detail = f"{len(facts.delivered)} of at most {self.task.count} reports match the task"
-        return StopReason("FEWER_THAN_COUNT", detail)
-
-    def extras(self) -> dict[str, Any]:
-        """Counts that are about reports, not items."""
-        likely = [
-            {"report_id": one.entry.report_id, "title": one.entry.title, "path": one.path}
-            for one in self.duplicates
-        ]
-        extras: dict[str, Any] = {"likely_duplicates": likely, "selected": self.selected}
-        if self.plan_rows is not None:
-            extras["plan"] = self.plan_rows
-        return extras
-
 
 def _warm_pdf_worker() -> None:
-    """Start the PDF worker while the phone is busy; one that cannot be started is told of when it is needed."""
+    """Start the PDF worker while the phone is busy; one that cannot be started is told of when it is needed.
+    """
     with suppress(PdfWorkerUnavailable):
         warm_up()

@@ -22,7 +22,9 @@ STEPS = frozenset({"library.folder", "library.consent"})
 
 
 def require_consent(station: Station, task: Task, progress: Progress, *, assume_yes: bool) -> None:
-    """Ask once for a phone. Raises RunStop when nobody confirms; the record is a file of its own for each phone."""
+    """Ask once for a phone. Raises RunStop when nobody confirms; the record is a file of its own for each
+    phone.
+    """
     try:
         device = station.open_device()
         model = device.properties("ro.product.model")["ro.product.model"]

@@ -28,7 +28,9 @@ class Deadline:
         self._interrupted = threading.Event()
 
     def within(self, budget_s: float) -> Deadline:
-        """This window with at most `budget_s` seconds of phone work from now on (recovery in a run's preflight)."""
+        """This window with at most `budget_s` seconds of phone work from now on (recovery in a run's
+        preflight).
+        """
         part = copy(self)
         part._soft_s = min(self._soft_s, self._clock.monotonic_s() + budget_s)
         return part

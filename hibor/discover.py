@@ -1,6 +1,7 @@
 """`python -m hibor.discover`: bring the catalogue up to date without collecting anything (design 6).
 
-It opens the app's list and nothing else: no page, no reservation, no tap on a control of a report. `--full` reads the
+It opens the app's list and nothing else: no page, no reservation, no tap on a control of a report. `--full`
+reads the
 whole list and names the reports the app does not list any more.
 """
 

@@ -1,4 +1,5 @@
-"""What earlier runs of a library prove about this phone, app and profile (design 1 "Canary", design 5 "PDF check").
+"""What earlier runs of a library prove about this phone, app and profile (design 1 "Canary", design 5 "PDF
+check").
 
 Read from the runs' own files, newest first; nothing is stored for it.
 """
@@ -22,7 +23,8 @@ _RUNS_LOOKED_AT: Final = 200
 
 @attrs.frozen
 class Experience:
-    """`proven`: a new download of this phone model, app version and profile was delivered before. `pages_exact`: the
+    """`proven`: a new download of this phone model, app version and profile was delivered before.
+    `pages_exact`: the
     app's page count agreed with the file often enough to be exact for this profile."""
 
     proven: bool

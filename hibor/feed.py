@@ -1,13 +1,17 @@
 """The app's list as an incremental discovery (design 6 "Use in the collector").
 
-1. A page is what came into sight with one swipe. The driver proves that a row is on both screens, so every page is
+1. A page is what came into sight with one swipe. The driver proves that a row is on both screens, so every
+  page is
    contiguous and nothing is read again by scrolling up, which at the top would refresh the list.
-2. The list is read to a horizon: a screen whose every report is older is the last page. A horizon deeper than any that
+2. The list is read to a horizon: a screen whose every report is older is the last page. A horizon deeper
+  than any that
    was ever read to its end is scanned without stopping at known pages.
 3. A list that jumped away is read again from its top: rows read before cost nothing but the swipes.
-4. A budget bounds the scan; when it is used up, or the link fails after the first screen, the scan is interrupted: the
+4. A budget bounds the scan; when it is used up, or the link fails after the first screen, the scan is
+  interrupted: the
    host keeps the debt and the frontier, and the next scan jumps over what is proven.
-5. Every report becomes a catalogue row, whatever a task filters for, so that page hits never depend on a filter.
+5. Every report becomes a catalogue row, whatever a task filters for, so that page hits never depend on a
+  filter.
 """
 
 from __future__ import annotations
@@ -51,8 +55,10 @@ class UnreadableRow:
 class Scan:
     """One reading of the list: its bounds, and what it has read so far, in the order it was read.
 
-    `known` looks a report up in the catalogue. `reached` is how many screens down an earlier scan had come. `kept` is
-    the frontier that stays because the way to it was cut off; `corrected` are known reports whose rows are written anew.
+    `known` looks a report up in the catalogue. `reached` is how many screens down an earlier scan had come.
+    `kept` is
+    the frontier that stays because the way to it was cut off; `corrected` are known reports whose rows are
+    written anew.
     """
 
     app: App
@@ -78,7 +84,7 @@ class Scan:
     _jumped: bool = False
     _landed: ListScreen | None = None
 
-    # -- pages -----------------------------------------------------------------------------------------------------
+    # -- pages -----------------------------------------------------------------------------------------------
 
     def page(self, number: int) -> Page:
         """The next page of the walk. Raises DeviceError when not even the first screen can be read."""
@@ -108,7 +114,9 @@ class Scan:
         return self._as_page(screen, screen.rows)
 
     def _lost(self, error: DeviceError) -> Page:
-        """The list moved away under the reader, or did not load on: once more from its top, where that is near."""
+        """The list moved away under the reader, or did not load on: once more from its top, where that is
+        near.
+        """
         if error.failure == "cursor_lost" and not self._jumped and self._restarts < _MOST_RESTARTS:
             self._restarts += 1
             try:
@@ -173,12 +181,13 @@ class Scan:
             return False
         return all(day is not None and date.fromisoformat(day) < oldest for day in days)
 
-    # -- the jump over what is proven ------------------------------------------------------------------------------
+    # -- the jump over what is proven ------------------------------------------------------------------------
 
     def jump(self, page: int, frontier: Frontier) -> int | None:
         """Swipe on to the frontier of an earlier scan, looking only where it should be; None to walk there.
 
-        Sound because a row of the frontier is on the screen the jump ends with. What stops the jump half-way ends the
+        Sound because a row of the frontier is on the screen the jump ends with. What stops the jump half-way
+        ends the
         scan, and the frontier stays; a frontier that is not in the list any more is given up.
         """
         ids = set(frontier.ids)
@@ -315,7 +324,8 @@ def read_list(job: Any, ctx: Any) -> bool:
 
 @attrs.frozen
 class FeedReading:
-    """What is known of the list now: entries newest first, screens read, why it is incomplete (None: complete).
+    """What is known of the list now: entries newest first, screens read, why it is incomplete (None:
+    complete).
     `failure` is the failure word where the phone was the reason."""
 
     entries: tuple[CatalogueEntry, ...]
@@ -339,8 +349,10 @@ def read_feed(
 ) -> FeedReading:
     """Bring the catalogue up to date and say what it holds within the horizon.
 
-    `since_days` None reads to the end of the list, without stopping at known pages, and reports what vanished. A dry
-    run changes nothing. Raises DeviceError when not even the first screen can be read; HostError when the catalogue
+    `since_days` None reads to the end of the list, without stopping at known pages, and reports what
+    vanished. A dry
+    run changes nothing. Raises DeviceError when not even the first screen can be read; HostError when the
+    catalogue
     is locked.
     """
     oldest = None if since_days is None else today - timedelta(days=since_days)
@@ -405,7 +417,8 @@ def scan_key(route: str) -> str:
 
 
 def _owed(host: LocalHost, route: str) -> bool:
-    """True while an earlier scan has not come to its end: known pages do not end the next one, and its frontier
+    """True while an earlier scan has not come to its end: known pages do not end the next one, and its
+    frontier
     says where to go on."""
     return scan_key(route) in host.debts()
 

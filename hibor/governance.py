@@ -1,6 +1,7 @@
 """Run level: which status a run ends with (design 3 "Run level").
 
-The rows and their order are `generated.governance.RUN_STATUSES`; this file holds one predicate for each condition
+The rows and their order are `generated.governance.RUN_STATUSES`; this file holds one predicate for each
+condition
 the rows name. A row whose condition is not here, or the other way round, fails at import.
 """
 
@@ -19,7 +20,8 @@ Item = Mapping[str, Any]
 
 @attrs.define(kw_only=True)
 class RunFacts:
-    """What happened, as the conditions see it. `items` are the 26-key items of this run that were selected."""
+    """What happened, as the conditions see it. `items` are the 26-key items of this run that were selected.
+    """
 
     items: Sequence[Item] = ()
     replaced: frozenset[str] = frozenset()  # item ids made good by another item of this run
@@ -80,7 +82,8 @@ def _deadline_met(facts: RunFacts) -> bool:
 
 
 def _partial(facts: RunFacts) -> bool:
-    """A run that stopped for a reason of its own did not get to all it was asked for, whatever it delivered."""
+    """A run that stopped for a reason of its own did not get to all it was asked for, whatever it delivered.
+    """
     stopped = facts.cause is not None
     return stopped or bool(facts.undelivered) or len(facts.delivered) < facts.min_count
 

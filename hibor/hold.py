@@ -1,6 +1,7 @@
 """An access-control text stops new downloads until a person has looked (design 1, guard rails).
 
-The hold is a file beside the account's ledger, so that every library of the account sees it. `doctor` removes it.
+The hold is a file beside the account's ledger, so that every library of the account sees it. `doctor` removes
+it.
 """
 
 from __future__ import annotations

@@ -328,6 +328,7 @@ def contents_page(package: Package, words: Words) -> bytes:
             "simulated": bool(package.view.part("device").get("simulated")),
             "reports": reports,
             "missing": [attrs.asdict(one) for one in package.missing],
+            "not_begun": package.view.not_begun,
         },
     ).encode()
 
@@ -364,7 +365,7 @@ def build(words: Words) -> click.Command:
         path = (target or Path(f"{view.run_id}.zip")).absolute()
         made = _write(view, path, words, replace)
         answers.tell(str(path))
-        answers.say("package.done", count=len(made.reports), missing=len(made.missing))
+        answers.say("package.done", count=len(made.reports), missing=len(made.missing) + view.not_begun)
         if any(one.late for one in made.reports):
             answers.say("package.late", count=sum(one.late for one in made.reports))
         answers.document(
@@ -377,7 +378,7 @@ def build(words: Words) -> click.Command:
                 "missing": [attrs.asdict(one) for one in made.missing],
             }
         )
-        return WARNINGS if made.missing else DONE
+        return WARNINGS if made.missing or view.not_begun else DONE
 
     return package
 

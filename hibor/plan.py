@@ -1,7 +1,10 @@
-"""The plan of a run: what would be reused, downloaded or left out, with cost and time (design 1 `--dry-run`, `--plan`).
+"""The plan of a run: what would be reused, downloaded or left out, with cost and time (design 1 `--dry-run`,
+`--plan`).
 
-A plan file is JSON a person may edit: rows may be removed, reordered, or their `source` changed to what they can be
-had from. `run --plan` collects exactly its rows, in its order; a row that cannot be had that way any more is refused.
+A plan file is JSON a person may edit: rows may be removed, reordered, or their `source` changed to what they
+can be
+had from. `run --plan` collects exactly its rows, in its order; a row that cannot be had that way any more is
+refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """What must hold before anything is reserved (design 1 step 2, design 5 "Preflight on the phone").
 
-In this order: library usable and ours alone, ledger verified, phone online and known, app installed, clocks agree,
-cache readable, input allowed, app on its list. Each failure is a `RunStop` with its code; none leaves anything
+In this order: library usable and ours alone, ledger verified, phone online and known, app installed, clocks
+agree,
+cache readable, input allowed, app on its list. Each failure is a `RunStop` with its code; none leaves
+anything
 reserved.
 """
 
@@ -60,7 +62,9 @@ class PhoneFacts:
 
 
 def open_library(task: Task, durable: Durable, stack: ExitStack) -> tuple[Library, Takeover | None]:
-    """Make the library's folder, prove that locks work and publishing never replaces, take the library's lock."""
+    """Make the library's folder, prove that locks work and publishing never replaces, take the library's
+    lock.
+    """
     library = library_of(task)
     try:
         durable.make_folders(library.root, step="library.folder")
@@ -128,7 +132,8 @@ def open_ledger(
 
 
 def known_heads(library: Library, durable: Durable) -> list[Head]:
-    """Ledger heads noted in terminals, run files and journals: a ledger shorter than one of them lost lines."""
+    """Ledger heads noted in terminals, run files and journals: a ledger shorter than one of them lost lines.
+    """
     heads: list[Head] = []
     for run in library.run_folders():
         heads.extend(_head_in(run.run_json))
@@ -164,7 +169,9 @@ def _head_in(path: Path) -> list[Head]:
 
 
 def open_phone(station: Station, task: Task, services: Services) -> PhoneFacts:
-    """Reach the phone and the app, fill in the services' phone part. Raises RunStop; opens nothing in the app yet."""
+    """Reach the phone and the app, fill in the services' phone part. Raises RunStop; opens nothing in the app
+    yet.
+    """
     try:
         device = PatientDevice(station.open_device(), services.clock)
         profile, package = _profile_and_app(task, device)

@@ -1,6 +1,7 @@
 """What people see while a run works: one line for each thing that happened, on stderr.
 
-stdout belongs to the one JSON document. The words are in `messages/<lang>.toml`; a key that is missing there is a
+stdout belongs to the one JSON document. The words are in `messages/<lang>.toml`; a key that is missing there
+is a
 test failure, not a silent English line. A console that cannot show a character shows `?` in its place.
 """
 
@@ -46,8 +47,8 @@ class Progress:
         self._write(self._line(key, facts))
 
     def _line(self, key: str, facts: dict[str, Any]) -> str:
-        """The text with its facts. A detail is told in the reader's language: by its failure word where one is
-        given, else by its code.
+        """The text with its facts. A detail is told in the reader's language: by its failure word where
+        one is given, else by its code.
         """
         if self._lang != "en" and facts.get("detail"):
             failure = facts.get("failure")

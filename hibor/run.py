@@ -1,6 +1,7 @@
 """`python -m hibor.run`: the main job. stdout carries exactly one JSON document, whatever happens.
 
-Everything for people goes to stderr. Mistakes on the command line end with the same document (`TASK_INVALID`, 64).
+Everything for people goes to stderr. Mistakes on the command line end with the same document (`TASK_INVALID`,
+64).
 Heavy imports happen only once there is something to do.
 """
 
@@ -16,9 +17,12 @@ from typing import Any
 import click
 
 GUARD_RAILS_TEXT = """\
-Guard rails: use it only with an account and a phone you are entitled to use, within the app's terms. It presses the
-buttons a person would, stays within the account's quota, never passes login, captcha, paywall or copy protection, and
-hides nothing from the app; the reports stay the brokers' property. At least 8 s lie between two downloads, one run
+Guard rails: use it only with an account and a phone you are entitled to use, within the app's terms. It
+presses the
+buttons a person would, stays within the account's quota, never passes login, captcha, paywall or copy
+protection, and
+hides nothing from the app; the reports stay the brokers' property. At least 8 s lie between two downloads,
+one run
 with new downloads an account, and every access-control text stops new downloads until a person has looked.
 """
 

@@ -116,6 +116,12 @@ class RunView:
         return value if isinstance(value, dict) else {}
 
     @property
+    def not_begun(self) -> int:
+        """Reports that were selected and never opened: the run ended, or stopped new downloads, before."""
+        opened = {one.item.get("report_id") for one in self.items}
+        return max(0, self.selected - len(opened)) if self.status is not None else 0
+
+    @property
     def selected(self) -> int:
         """Reports that were selected."""
         return max(

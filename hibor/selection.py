@@ -1,6 +1,7 @@
 """Which reports a run collects, and how (design 1 "Selection").
 
-Newest first, matching the task's filter, at most `count`. A verified library copy is reused before a cached file,
+Newest first, matching the task's filter, at most `count`. A verified library copy is reused before a cached
+file,
 a cached file before a new download; what reuse is allowed is the task's policy. Pure functions.
 """
 
@@ -19,7 +20,9 @@ from hibor.package.names import normalise_text
 from hibor.task import Select, Task
 
 DUPLICATE_WITHIN_DAYS: Final = 7
-"""A library file of the same institution, stock and title this near in days makes a report a likely duplicate."""
+"""A library file of the same institution, stock and title this near in days makes a report a likely
+duplicate.
+"""
 
 
 @attrs.frozen
@@ -54,7 +57,8 @@ class LikelyDuplicate:
 
 @attrs.frozen(kw_only=True)
 class Holdings:
-    """What can be reused: library copies and cached files by report id, and the library's rows by likeness."""
+    """What can be reused: library copies and cached files by report id, and the library's rows by likeness.
+    """
 
     copies: Mapping[str, FinalFile]
     cached: Mapping[str, RemoteFile]
@@ -91,7 +95,8 @@ def likeness(institution: str | None, stock_code: str | None, title: str | None)
 
 
 def find_duplicate(entry: CatalogueEntry, holdings: Holdings) -> LikelyDuplicate | None:
-    """The library file this report is a likely duplicate of: same likeness, another id, at most a week apart."""
+    """The library file this report is a likely duplicate of: same likeness, another id, at most a week apart.
+    """
     key = likeness(entry.institution, entry.stock_code, entry.title)
     for row_date, path in holdings.likeness.get(key, ()):
         if entry.date is None or not row_date:
@@ -109,7 +114,9 @@ def choose(
     holdings: Holdings,
     retrigger: frozenset[str] = frozenset(),
 ) -> tuple[list[Choice], list[Choice], list[LikelyDuplicate]]:
-    """(selected, spare, likely duplicates): `spare` are further matches, newest first, to replace rejected ones."""
+    """(selected, spare, likely duplicates): `spare` are further matches, newest first, to replace rejected
+    ones.
+    """
     selected: list[Choice] = []
     spare: list[Choice] = []
     duplicates: list[LikelyDuplicate] = []

@@ -38,6 +38,7 @@ from hibor.station import (
 )
 from hibor.stops import RunStop
 from hibor.task import Task, TaskError, load_task, with_options
+from hibor.telling import document_of, extras_of
 from hibor.waiting import wait_for_phone
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
@@ -113,7 +114,9 @@ def _collect(
 
 
 def resolve_task(options: Mapping[str, Any]) -> tuple[Task, bool]:
-    """The task with the options put over it, and whether the phone is simulated. Raises TaskError, ValueError."""
+    """The task with the options put over it, and whether the phone is simulated. Raises TaskError,
+    ValueError.
+    """
     named = options["task"] or options["device"] or options["adb_server"]
     simulated = bool(options["scenario"]) or not named
     if options["time_scale"] is not None and not (simulated and 0 < options["time_scale"] <= 1000):
@@ -208,7 +211,7 @@ def _stopped_document(stop: RunStop, task: Task | None) -> dict[str, Any]:
 
 
 def _document(collector: Collector, station: Station) -> dict[str, Any]:
-    document = collector.document()
+    document = document_of(collector)
     phone, services = collector.phone, collector.services
     document.task = _task_values(collector.task)
     document.device = {
@@ -234,7 +237,7 @@ def _document(collector: Collector, station: Station) -> dict[str, Any]:
             "delivery": collector.library.relative(run.delivery),
         }
     values = document.build()
-    values["counts"].update(collector.extras())
+    values["counts"].update(extras_of(collector))
     return values
 
 

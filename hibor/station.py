@@ -1,6 +1,7 @@
 """The composition root: which phone a run works with, and on which time line.
 
-Only this module knows that a phone may be simulated: it starts the practice phone and our private adb server when no
+Only this module knows that a phone may be simulated: it starts the practice phone and our private adb server
+when no
 phone is named, and hands out the same `Device` and `Clock` values either way (design 2).
 """
 
@@ -42,7 +43,8 @@ class Station:
 def real_station(adb_server: str | None, serial: str | None) -> Iterator[Station]:
     """The machine's adb server and its own clock. Raises ValueError for a malformed address.
 
-    A server that answers is used as it is. Only where none answers on adb's own port, and none was named, ours is
+    A server that answers is used as it is. Only where none answers on adb's own port, and none was named,
+    ours is
     started, and ended with this block.
     """
     server = AdbServer.parse(adb_server) if adb_server else AdbServer()

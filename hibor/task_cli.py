@@ -38,6 +38,8 @@ from hibor.package.names import safe_component
 from hibor.task import SPACING_MIN_S, Task, TaskError, load_task
 
 STEP: Final = "export.write"
+
+
 def told_problem(message: str, words: Words) -> str:
     """A problem's message in the reader's language."""
     return told_line(words.lang, message) or words("sentences.other")

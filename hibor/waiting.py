@@ -1,6 +1,7 @@
 """`--wait`: wait for the phone to come online and be unlocked, before the window starts (design 1).
 
-Only states a person ends by plugging in or unlocking are waited for. Nothing is tapped and the screen is not woken.
+Only states a person ends by plugging in or unlocking are waited for. Nothing is tapped and the screen is not
+woken.
 """
 
 from __future__ import annotations

@@ -38,7 +38,11 @@ def test_an_existing_file_stays_unless_replacing_is_asked_for(durable: Durable, 
     with pytest.raises(FileAlreadyThere):
         durable.export(path, lambda stream: None, step=STEP)
     assert path.read_bytes() == b"old"
-    durable.export(path, lambda stream: None if stream.write(b"new") else None, step=STEP, replace=True)
+
+    def fill(stream: BinaryIO) -> None:
+        stream.write(b"new")
+
+    durable.export(path, fill, step=STEP, replace=True)
     assert path.read_bytes() == b"new"
 
 

@@ -10,7 +10,9 @@ import pytest
 from hibor.hashing import BLOCK_BYTES, INLINE_BYTES, StreamHash
 
 
-@pytest.mark.parametrize("size_bytes", [0, 1, INLINE_BYTES, INLINE_BYTES + 1, INLINE_BYTES + 3 * BLOCK_BYTES + 7])
+@pytest.mark.parametrize(
+    "size_bytes", [0, 1, INLINE_BYTES, INLINE_BYTES + 1, INLINE_BYTES + 3 * BLOCK_BYTES + 7]
+)
 @pytest.mark.parametrize("piece_bytes", [65_536, 1_000_003])
 def test_every_byte_counts(size_bytes: int, piece_bytes: int) -> None:
     data = (b"%PDF-1.7 report" * (size_bytes // 15 + 1))[:size_bytes]

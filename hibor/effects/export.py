@@ -26,6 +26,8 @@ LINK_WORDS: Final = frozenset(
     {"server_unreachable", "link_lost", "command_timeout", "device_offline", "device_replaced", "output_limit"}
 )
 """Failures that say nothing about the app; they stop the item as they are."""
+PASSING: Final = frozenset({"anchor_drift", "anchor_ambiguous", "dump_stale", "dump_unreadable", "dialog_open"})
+"""Failures of a look that the next look may not have."""
 
 
 def needed(item: ItemRun) -> bool:
@@ -64,22 +66,37 @@ def export_downloaded(item: ItemRun) -> None:
 
 
 def _wait_for_file(item: ItemRun) -> bool:
-    """Look at the report's page until its button says that the file is there; False when it does not come."""
-    from hibor.effects.trigger import approach, expected_facts  # which needs this file to find what it paid for
+    """Look at the report's page until its button says that the file is there; False when it does not come.
 
-    services, entry = item.services, item.job.entry
-    app, clock, profile = services.require_app(), services.clock, services.require_profile()
+    Looking costs nothing, so a look that shows something else (a question closing, a dump that lags behind) is
+    not the last one.
+    """
+    services, profile = item.services, item.services.require_profile()
+    app, clock = services.require_app(), services.clock
     end_s = clock.monotonic_s() + profile.cache.timeout_s
-    expected = expected_facts(entry)
-    approach(app, entry)
     while True:
         services.deadline.require_phone_time()
-        page = app.detail_screen()
-        if not same_report(expected, page.facts):
-            raise DeviceError("detail_mismatch", "the page on the screen is not the report's", command_sent=False)
-        if page.button == "done":
+        try:
+            button = _button_of(item)
+        except DeviceError as error:
+            if error.failure not in PASSING or clock.monotonic_s() >= end_s:
+                raise
+            services.log.info("item %s: its page could not be read: %s", item.job.item_id, error.detail)
+            button = "unknown"
+        if button == "done":
             return True
-        if page.button == "idle" or clock.monotonic_s() >= end_s:
+        if clock.monotonic_s() >= end_s:
+            services.log.warning("item %s: its page goes on saying %s", item.job.item_id, button)
             return False
         app.looker.last_tree = None
         clock.sleep(profile.pace.poll_s)
+
+
+def _button_of(item: ItemRun) -> str:
+    """The download button's state on this report's own page. Raises `DeviceError`."""
+    from hibor.effects.trigger import approach, expected_facts
+
+    page = approach(item.services.require_app(), item.job.entry)
+    if not same_report(expected_facts(item.job.entry), page.facts):
+        raise DeviceError("detail_mismatch", "the page on the screen is not the report's", command_sent=False)
+    return page.button

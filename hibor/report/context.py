@@ -51,6 +51,7 @@ def run_context(view: RunView, lang: Lang, *, beside: Path) -> Values:
         "quota": _quota(view),
         "items": [_item(one, view, words, beside) for one in view.items],
         "recovered": [_item(one, view, words, beside) for one in view.recovered],
+        "not_begun": view.not_begun,
         "duplicates": _duplicates(view, beside),
         "timeline": timeline_svg(view.items, words),
         "provenance": _provenance(view, words),

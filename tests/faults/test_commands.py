@@ -16,7 +16,8 @@ import pytest
 
 from hibor.sim.truth import read_truth
 
-SCALE = "30"
+SCALE = "60"
+DEEP = os.environ.get("HIBOR_DEEP") == "1"
 ENVIRONMENT = {**os.environ, "PYTHONUTF8": "1"}
 KILLER = """
 import os, signal, sys
@@ -78,7 +79,7 @@ def library(tmp_path: Path) -> Iterator[Path]:
 @posix
 def test_a_run_killed_after_the_tap_is_finished_from_the_cache(library: Path) -> None:
     """Killed after the tap and before the quota terminal: recovery never taps and finishes the item."""
-    killed_run(library, "confirm.append", "begin", "--count", "5")
+    killed_run(library, "confirm.append", "begin", "--count", "1")
     assert sum(served(library).values()) == 1
     code, listed, _said = run("--library", str(library), "--list", "--json", module="hibor.recover")
     assert code == 1
@@ -92,7 +93,7 @@ def test_a_run_killed_after_the_tap_is_finished_from_the_cache(library: Path) ->
     assert paid[0]["item_id"] in {item["item_id"] for item in done["recovered"] if item["status"] == "SUCCESS"}
     assert sum(served(library).values()) == 1
     # The next run delivers it from the library and downloads nothing twice.
-    code, document, said = run("--library", str(library), "--count", "5", "--time-scale", SCALE)
+    code, document, said = run("--library", str(library), "--count", "1", "--time-scale", SCALE)
     again = [item for item in document["items"] if item["report_id"] == paid[0]["report_id"]]
     assert [item["source"] for item in again] == ["PROJECT_REUSE"], said
     assert max(served(library).values()) == 1
@@ -147,7 +148,7 @@ def test_a_failure_at_p01_gives_its_unit_back_in_the_same_run(library: Path, tmp
 @posix
 def test_a_second_process_is_busy_and_the_next_one_takes_over(library: Path) -> None:
     command = [
-        sys.executable, "-c", KILLER, "run.folder", "begin", "--library", str(library), "--time-scale", SCALE,
+        sys.executable, "-c", KILLER, "open.journal", "begin", "--library", str(library), "--time-scale", SCALE,
         "--count", "1",
     ]  # fmt: skip
     first = subprocess.Popen(
@@ -155,15 +156,11 @@ def test_a_second_process_is_busy_and_the_next_one_takes_over(library: Path) -> 
     )
     try:
         assert first.stderr is not None
-        for line in first.stderr:
-            if b"at the step" in line:
-                break
+        assert any(b"at the step" in line for line in first.stderr)
         before = tree(library)
-        code, document, _said = run("--library", str(library), "--device", "none", "--adb-server", "127.0.0.1:9")
-        if document["status"] != "BUSY":  # the phone is looked for first where one was named
-            code, document, _said = run("--library", str(library), "--json", "--list", module="hibor.recover")
-            code, document, _said = run("--library", str(library), "--json", module="hibor.recover")
-        assert code == 75
+        code, document, _said = run("--library", str(library), "--time-scale", SCALE)
+        assert (code, document["status"]) == (75, "BUSY")
+        assert run("--library", str(library), "--json", module="hibor.recover")[0] == 75
         assert tree(library) == before
     finally:
         first.kill()
@@ -175,7 +172,7 @@ def test_a_second_process_is_busy_and_the_next_one_takes_over(library: Path) -> 
     assert code == 0
 
 
-@pytest.mark.parametrize("damage", ["byte", "line", "emptied", "removed"])
+@pytest.mark.parametrize("damage", ["byte", "line", "emptied", "removed"] if DEEP else ["byte", "line"])
 def test_a_damaged_ledger_ends_in_27_with_no_write(damaged: Path, damage: str, tmp_path: Path) -> None:
     library = tmp_path / "copy"
     shutil.copytree(damaged, library)
@@ -204,6 +201,6 @@ def test_a_damaged_ledger_ends_in_27_with_no_write(damaged: Path, damage: str, t
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library with a ledger that a run left whole."""
     library = tmp_path_factory.mktemp("whole") / "library"
-    code, _document, said = run("--library", str(library), "--count", "5", "--time-scale", SCALE)
+    code, _document, said = run("--library", str(library), "--count", "1", "--time-scale", SCALE)
     assert code == 0, said
     return library

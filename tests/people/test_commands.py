@@ -115,8 +115,9 @@ keep_awake = 1
 def test_every_problem_of_a_task_is_told_with_its_line_in_chinese(ask: Ask, tmp_path: Path) -> None:
     path = tmp_path / "t.toml"
     variants = [BAD, BAD.replace("library = 3", 'library = ""').replace("kount = 1\nlimit = 3\n", ""),
-                'library = "a"\naccount = "nul"\nlang = "fr"\ncount = 0\nmin_count = 4\n[select]\nsince_days = 0\n'
-                'pages_min = -1\nkeywords_any = [""]\n[quota]\nspacing_s = 2\nlimit = -1\n[policy]\nreuse = "x"\n',
+                'library = "a"\naccount = "nul"\nlang = "fr"\ncount = 0\nmin_count = 4\n'
+                '[select]\nsince_days = 0\npages_min = -1\nkeywords_any = [""]\n'
+                '[quota]\nspacing_s = 2\nlimit = -1\n[policy]\nreuse = "x"\n',
                 "library = \n", 'library = "a\n', 'account = "a"\nquota = 3\n']  # fmt: skip
     for text in variants:
         path.write_text(text, "utf-8")
@@ -173,7 +174,7 @@ def test_quarantine_shows_and_copies(own: Told, ask: Ask, tmp_path: Path) -> Non
 def test_help_imports_no_command(tmp_path: Path) -> None:
     program = (
         "import sys, hibor.cli; code = hibor.cli.main(['--help']); "
-        "heavy = {'pymupdf', 'adbutils', 'transitions', 'jinja2', 'rich', 'attrs', 'sqlite3', 'hibor.task', 'hibor.durable'};"
+        "heavy = {'pymupdf', 'adbutils', 'transitions', 'jinja2', 'rich', 'attrs', 'sqlite3', 'hibor.task'};"
         "print(sorted(heavy & set(sys.modules)), code, file=sys.stderr)"
     )
     ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""Search: short Chinese words, all words, page 1, growth, another manifest, a library that cannot be written."""
+"""Search: short Chinese words, all words, page 1, growth, another manifest, a read-only library."""
 
 from __future__ import annotations
 

@@ -62,14 +62,14 @@ def texts_of(told: Told, lang: str) -> dict[str, str]:
     run = told.zh if lang == "zh" else told.en
     from hibor.commandline import Words
 
+    notes = [one.delivery for one in folder.item_folders() if one.delivery.is_file()]
     words = Words(lang)  # type: ignore[arg-type]
     package = plan_package(view, words)
     page = Page(report_html(view, lang, beside=folder.path))  # type: ignore[arg-type]
     return {
         "stderr": run.stderr,
         "run delivery": folder.delivery.read_text("utf-8").partition("\n")[2],
-        **{f"item {one.index}": one.delivery.read_text("utf-8").partition("\n")[2] for one in folder.item_folders()
-           if one.delivery.is_file()},
+        **{f"item {path.parent.name}": path.read_text("utf-8").partition("\n")[2] for path in notes},
         "report": "\n".join(page.words),
         "contents": "\n".join(Page(contents_page(package, words).decode()).words),
         "csv": contents_csv(package, words).decode(),

@@ -168,7 +168,8 @@ def test_page_looks_right(told: Told, browser: Browser, tmp_path: Path, width: i
 
 CONTRAST = """(() => {
   const lum = text => { const [r, g, b] = text.match(/[0-9.]+/g).map(Number).map(v => { v /= 255;
-    return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126*r + 0.7152*g + 0.0722*b; };
+    return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; });
+    return 0.2126*r + 0.7152*g + 0.0722*b; };
   const ground = el => { for (; el; el = el.parentElement) { const c = getComputedStyle(el).backgroundColor;
     if (!c.endsWith(", 0)")) return c; } return "rgb(255, 255, 255)"; };
   let least = 99;

@@ -232,8 +232,8 @@ class LibraryWalk(RuleBasedStateMachine):
 
 TestLibraryWalk = LibraryWalk.TestCase
 TestLibraryWalk.settings = settings(
-    max_examples=400 if DEEP else 12,
-    stateful_step_count=40 if DEEP else 14,
+    max_examples=400 if DEEP else 6,
+    stateful_step_count=40 if DEEP else 10,
     deadline=None,
     derandomize=not DEEP,
     suppress_health_check=list(HealthCheck),

@@ -93,6 +93,18 @@ def check_ids(tables: Tables) -> Check:
     return Check("id patterns", {"pairs": 25}, tuple(violations))
 
 
+def check_node_quota(tables: Tables) -> Check:
+    """Which quota states a node may carry (V006 §2.3, ruling R14)."""
+    violations: list[Violation] = []
+    found = {(lane, node): set(quotas) for lane, nodes in tables.node_quota.items() for node, quotas in nodes.items()}
+    for key in sorted(found.keys() | expected.NODE_QUOTA.keys()):
+        shown, due = found.get(key, set()), set(expected.NODE_QUOTA.get(key, ()))
+        for quota in sorted(shown ^ due):
+            word = "gap" if quota in due else "conflicting"
+            violations.append(Violation(word, "presence.yaml", f"quota state at {' '.join(key)}", quota))
+    return Check("quota states of nodes", {"nodes": len(found)}, tuple(violations))
+
+
 def without_closure(tables: Tables) -> dict[tuple[str, str], frozenset[str]]:
     """(lane, node) → the codes an item may stop with there and that no closure takes."""
     found = {}

@@ -24,6 +24,7 @@ CHECKS: Final[tuple[Callable[[Tables], Check], ...]] = (
     domains.check_classes,
     domains.check_domains,
     domains.check_ids,
+    domains.check_node_quota,
     domains.check_without_closure,
     domains.check_keep,
     domains.check_failures,

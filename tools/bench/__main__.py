@@ -84,12 +84,20 @@ BENCHES: Final[Mapping[str, Callable[[Scale], list[Row]]]] = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print the table, write the document; returns the exit code."""
-    parser = Parser(prog="python -m tools.bench", description="The figures of design 7, each beside its counterpart.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(BENCHES)} (default: all)")
-    parser.add_argument("--all", action="store_true", help="full sizes, and the package in real time (half an hour)")
+    parser = Parser(
+        prog="python -m tools.bench", description="The figures of design 7, each beside its counterpart."
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"some of: {', '.join(BENCHES)} (default: all)"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="full sizes, and the package in real time (half an hour)"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="runs of each row (default 3)")
-    parser.add_argument("--time-scale", type=float, metavar="X", help="of the package (default 4, with --all 1)")
+    parser.add_argument(
+        "--time-scale", type=float, metavar="X", help="of the package (default 4, with --all 1)"
+    )
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in BENCHES]
     if unknown or options.rounds < 1:

@@ -96,7 +96,12 @@ def _open(path: Path) -> Ledger:
     clock = SystemClock()
     durable = Durable(OsFileSystem(), clock, frozenset(STEPS) | LEDGER_STEPS)
     return Ledger.open(
-        path, ACCOUNT, durable=durable, locks=Locks(durable, clock), clock=clock, automaton=Automaton(AUTOMATON)
+        path,
+        ACCOUNT,
+        durable=durable,
+        locks=Locks(durable, clock),
+        clock=clock,
+        automaton=Automaton(AUTOMATON),
     )
 
 

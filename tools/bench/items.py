@@ -72,7 +72,17 @@ def _peak_mb(count: int, reports: int) -> float:
         ranks = list(range(1, reports + 1))
         scenario.write_text(_SCENARIO.format(reports=reports, ranks=ranks), encoding="utf-8")
         task.write_text(_TASK.format(count=count), encoding="utf-8")
-        command = [sys.executable, "-c", _WATCHED, sys.executable, "-m", "hibor.run", "--quiet", "--task", str(task)]
+        command = [
+            sys.executable,
+            "-c",
+            _WATCHED,
+            sys.executable,
+            "-m",
+            "hibor.run",
+            "--quiet",
+            "--task",
+            str(task),
+        ]
         command += ["--scenario", str(scenario), "--time-scale", repr(TIME_SCALE)]
         done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True)
     figures = json.loads(done.stdout)

@@ -125,7 +125,9 @@ def screens(rows: Sequence[Row], viewport_px: int) -> list[int]:
     while stops[-1] < end:
         seen = stops[-1] + viewport_px
         whole = [
-            at for at, row in zip(tops, rows, strict=True) if row.report is not None and at + row.height <= seen
+            at
+            for at, row in zip(tops, rows, strict=True)
+            if row.report is not None and at + row.height <= seen
         ]
         far = min(max(whole), stops[-1] + int(viewport_px * FINGER_SHARE), end)
         stops.append(max(far, stops[-1] + 1))
@@ -167,7 +169,9 @@ def _downloads(
         ready_s = paid_s + look_s  # what the tap did has been seen
         dumps += 2
         if place + 1 < len(new):
-            ready_s += 2 * (touch_s + look_s) + swipes_s[place + 1]  # back to the list, and into the next report
+            ready_s += (
+                2 * (touch_s + look_s) + swipes_s[place + 1]
+            )  # back to the list, and into the next report
             dumps += 2
         taken_s = whole_s + habits.settle_s + file.size_bytes / pace.pull_bytes_per_s
         now_s, last_paid_s = max(ready_s, taken_s), paid_s

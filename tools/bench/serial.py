@@ -201,7 +201,9 @@ class Script:
 
 def find(tree: Any, name: str) -> Any:
     """The first node of a resource id, or None."""
-    return next((node for node in tree.iter("node") if node.get("resource-id", "").endswith(f":id/{name}")), None)
+    return next(
+        (node for node in tree.iter("node") if node.get("resource-id", "").endswith(f":id/{name}")), None
+    )
 
 
 def middle(node: Any) -> tuple[int, int]:

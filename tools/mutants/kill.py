@@ -34,6 +34,7 @@ LITERALS: Final[Mapping[str, Killer]] = {
     "class literals": _notices(domains.check_classes),
     "domain literals": _notices(domains.check_domains),
     "id literals": _notices(domains.check_ids),
+    "quota literals": _notices(domains.check_node_quota),
     "no-closure literals": _notices(domains.check_without_closure),
     "keep literals": _notices(domains.check_keep),
     "edge literals": _notices(machine.check_edges),
@@ -62,7 +63,7 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
     "recovery": ("recovery literals",),
     "keep or close": ("keep literals",),
     "ledger": ("ledger literals",),
-    "public item": ("id literals", "naive twin of the item"),
+    "public item": ("id literals", "quota literals", "naive twin of the item"),
     "run statuses": ("status literals",),
 }
 SIDE_EFFECTS: Final = "side effects"

@@ -107,7 +107,15 @@ def _codes(tables: Tables, row: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _nodes(tables: Tables, row: Any) -> list[str]:
-    return [node for node in tables.node_codes if node.split("-")[0] in row["sources"]]
+    """The nodes a variant can close: of its sources, and with a letter its cells list where the state is split."""
+    found = []
+    for node in tables.node_codes:
+        state, _, letter = node.partition("-")
+        split = tables.substates.get(state)
+        fits = split is None or letter in row["cells"][tables.objects.index(split[0])]
+        if state in row["sources"] and fits:
+            found.append(node)
+    return found
 
 
 def _equivalent(tables: Tables, row: Any, field: str, value: Any, base: Any, make: Any) -> str | None:
