@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-SPEC_SHA256: Final[str] = "4fe992729b2fce82d07b3b85a5a3b97d2505aa3c9cf5c9d3d29e29b4ff7cbfd4"
+SPEC_SHA256: Final[str] = "06a8ff364201cb1e8c1cdd26ea8b9b96339624d3b17815f22e79fa9d7f06ac99"
 
 SOURCES: Final[Mapping[str, str]] = {
     "spec/closures.yaml": "1d9b93a3d57dfcf4691b829d4043e21743e987b330253dc5a2b8ffcb031134ab",
@@ -21,5 +21,5 @@ SOURCES: Final[Mapping[str, str]] = {
     "spec/rulings.yaml": "0dd14ebc44ec93c053398e53233847f3e2fc6482de1e17bea37b3364c536ec78",
     "spec/steps.yaml": "28fe93857afbae6720fbc410eb71f8291767c22a59cf3cc60303aa7d517eea22",
     "spec/terminal.yaml": "db71add41ad0e4df86ecc73332a95a2e4ba610cd3cdf545079ec7e2ea39965db",
-    "spec/unreachable.yaml": "7270dba8945b21caa841065c45d9c8f22e26ef48e17d59af5b9f2b2497dfc79f",
+    "spec/unreachable.yaml": "df658e6aaf494d7044f1372206c30868727adc6cbb9a9d7ddf3574ed0c34e2d3",
 }

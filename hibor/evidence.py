@@ -76,6 +76,8 @@ def _read_ledger(draft: Draft, services: Services) -> None:
     """Take the item's family, if any. A PURE item has none; one that has is not what it says it is (V006 §2.2)."""
     if services.ledger is None or draft.doubts & {"Q", "A"}:
         return
+    if services.ledger_blocked is not None:
+        return  # a line whose append is in doubt is no evidence (ruling R28); what was read before it stands
     for view in services.ledger.history(draft.job.entry.report_id):
         if view.reservation.item_id != draft.job.item_id:
             continue

@@ -1,8 +1,9 @@
 """sha256 of a stream of bytes, beside the writing of it (design 5 "streamed pull", design 7 "Figures").
 
-Rules of this file: a short stream is hashed where it is written. A long one is handed on in blocks to one thread,
-because reading a socket, writing a file and hashing all leave the interpreter to others while they run; at most
-`MOST_WAITING` blocks wait, so memory stays flat. The digest is of every byte given, whichever way it went.
+Rules of this file: a short stream is hashed where it is written. A long one is handed on in blocks to one
+thread, because reading a socket, writing a file and hashing all leave the interpreter to others while they
+run; at most `MOST_WAITING` blocks wait, so memory stays flat. The digest is of every byte given, whichever
+way it went.
 """
 
 from __future__ import annotations

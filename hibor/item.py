@@ -2,8 +2,8 @@
 
 1. The machine's node is the highest one whose evidence is durable; nothing here sets a node by hand.
 2. Work ends in an event or raises `EffectFailure`; the tables turn either into an edge, a code, a closure.
-3. After the steps of an order the evidence on disk and in the ledger is probed again; `ItemMachine.commit` refuses
-   anything but the target's row.
+3. After the steps of an order the evidence on disk and in the ledger is probed again; `ItemMachine.commit`
+   refuses anything but the target's row.
 4. What was seen as U stays U for the rest of the run (ruling R2) and nothing is written after it (V006 §1).
 5. A definite verdict on the file is journalled and appended before the item closes (ruling R11).
 """
@@ -69,7 +69,8 @@ class ItemRun:
     def __init__(
         self, job: ItemJob, services: Services, *, draft: Draft | None = None, node: str | None = None
     ) -> None:
-        """A new item at its lane's first node; `draft` and `node` when an earlier run's item is gone on with."""
+        """A new item at its lane's first node; `draft` and `node` when an earlier run's item is gone on
+        with."""
         self.services = services
         self.recovering = draft is not None
         self.draft = draft or Draft(job=job)
@@ -103,8 +104,8 @@ class ItemRun:
         return self.result
 
     def use_the_wait(self) -> bool:
-        """Do one step of what the phone can do meanwhile; False when nothing is left to do. Called where the item
-        waits for the app's server, between two looks at the cache."""
+        """Do one step of what the phone can do meanwhile; False when nothing is left to do. Called where
+        the item waits for the app's server, between two looks at the cache."""
         if self.while_waiting is not None:
             for _ in self.while_waiting:
                 return True
@@ -138,7 +139,8 @@ class ItemRun:
             self._stop(*self._as_failure(error))
 
     def write_off(self, codes: Iterable[str], detail: str) -> bool:
-        """Close a kept item with the first of `codes` that a closure accepts; False when none does (ruling R10)."""
+        """Close a kept item with the first of `codes` that a closure accepts; False when none does (ruling
+        R10)."""
         try:
             evidence = self.probe()
             for code in codes if self.services.may_write(evidence) else ():
@@ -171,7 +173,8 @@ class ItemRun:
     def settle(self) -> None:
         """Settle the reservation of an item that closed without a quota terminal (ruling R19).
 
-        What cannot be appended now stays open and is settled by the next preflight; a closed item is not reopened.
+        What cannot be appended now stays open and is settled by the next preflight; a closed item is not
+        reopened.
         """
         draft, result = self.draft, self.result
         if result is None or not result.closed or draft.reservation is None or draft.quota_terminal is not None:
@@ -292,7 +295,8 @@ class ItemRun:
         return Closure(finishing_variant(self), tables.states[9])
 
     def closing_code(self, closure: Closure) -> str:
-        """The code an item closes with: the class's own word for success and duplicate, else why it stopped."""
+        """The code an item closes with: the class's own word for success and duplicate, else why it
+        stopped."""
         tables = self.services.tables
         for kind, status in tables.status_of_class.items():
             if tables.closures[closure.variant]["statuses"] == (status,) and kind in ("NONE", "DUPLICATE"):
@@ -310,7 +314,8 @@ class ItemRun:
     # -- stopping ------------------------------------------------------------------------------------------------
 
     def _as_failure(self, error: Exception) -> tuple[str, str, str | None]:
-        """(failure word, detail, code) of whatever an effect raised; an unknown exception is a defect, said so."""
+        """(failure word, detail, code) of whatever an effect raised; an unknown exception is a defect,
+        said so."""
         if isinstance(error, LedgerInvalid):
             self.services.block_ledger(str(error))
         if isinstance(error, FileAlreadyThere):
@@ -340,7 +345,8 @@ class ItemRun:
             self._give_up(*self._as_failure(error))
 
     def _code(self, failure: str, node: str, code: str | None) -> str:
-        """The code a failure has at a node; inside C02's window only the writing can fail (rulings R5, R24)."""
+        """The code a failure has at a node; inside C02's window only the writing can fail (rulings R5,
+        R24)."""
         tables = self.services.tables
         if self.draft.closing is not None and self.draft.artifact_kind == "DUPLICATE":
             return tables.failure_codes["unexpected"][node]
@@ -387,7 +393,8 @@ class ItemRun:
             self._broken(StateUncertain(f"{detail}; then its evidence could not be read: {error}"))
 
     def _broken(self, error: FsmError) -> None:
-        """The evidence is not what the contract allows: no successor, the last validated snapshot speaks (R4)."""
+        """The evidence is not what the contract allows: no successor, the last validated snapshot speaks
+        (R4)."""
         self.services.log.error("item %s at %s: %s", self.job.item_id, self.machine.node, error)
         tables = self.services.tables
         validated = self.draft.validated
@@ -421,7 +428,8 @@ class ItemRun:
         self._let_go()
 
     def _let_go(self) -> None:
-        """The item's run is over: no file stays open (Windows could not remove it), the machine forgets it."""
+        """The item's run is over: no file stays open (Windows could not remove it), the machine forgets
+        it."""
         if self.draft.sink is not None:
             self.draft.sink.abandon()
             self.draft.sink = None

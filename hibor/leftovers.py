@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
@@ -165,11 +166,12 @@ def node_seen(draft: Draft, evidence: Evidence, tables: Tables) -> str:
 
 
 def _report_of(folder: ItemFolder, services: Services) -> str | None:
-    """The report of an item that is not understood, as far as its first record can be read."""
+    """The report of an item that is not understood, as far as the first line of its journal can be read."""
     try:
-        records = read_journal(folder.journal, services.durable).records
-        return _job(folder, records[0]).entry.report_id if records else None
-    except (JournalInvalid, DurableError, OSError):
+        line = services.durable.read_bytes(folder.journal).partition(b"\n")[0]
+        value = json.loads(line.decode())
+        return _job(folder, Record(value["seq"], value["at"], value["event"], value["data"])).entry.report_id
+    except (JournalInvalid, DurableError, OSError, ValueError, KeyError, TypeError):
         return None
 
 

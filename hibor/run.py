@@ -16,6 +16,8 @@ from typing import Any
 
 import click
 
+from generated.governance import RUN_STATUSES
+
 GUARD_RAILS_TEXT = """\
 Guard rails: use it only with an account and a phone you are entitled to use, within the app's terms. It
 presses the
@@ -26,10 +28,18 @@ one run
 with new downloads an account, and every access-control text stops new downloads until a person has looked.
 """
 
+EXIT_CODES_TEXT = "\n".join(
+    f"  {code:>3}  {status}: {meaning}"
+    for code, status, meaning in sorted(
+        (code, status, meaning) for status, code, _when, meaning in RUN_STATUSES
+    )
+)
+"""From the contract's table, the one place where they are stated."""
+
 
 @click.command(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog=GUARD_RAILS_TEXT,
+    epilog=f"{GUARD_RAILS_TEXT}\n\b\nExit codes:\n{EXIT_CODES_TEXT}",
 )
 @click.option("--task", type=click.Path(), help="Task file (TOML). Without one: the simulated phone.")
 @click.option(
@@ -57,8 +67,10 @@ def command(**options: Any) -> None:
     Without --task and --device it runs the embedded default: a simulated phone, 6 new downloads and 4 reuses.
 
     \b
-    Exit codes: 0 COMPLETE, 10 PARTIAL, 11 PARTIAL_QUOTA_STOP, 12 DEADLINE_STOP, 20 STOPPED, 21 FAILED,
-    26 CONTRACT_ERROR, 27 STATE_UNCERTAIN, 64 TASK_INVALID, 75 BUSY, 130 INTERRUPTED.
+    Examples:
+      hibor run                                  the simulated phone, for practice
+      hibor run --task task.toml --dry-run       what would be collected, and its cost
+      hibor run --task task.toml --wait 30m      the morning run
     """
     from hibor.session import run_session
 

@@ -1,8 +1,8 @@
 """The two lanes (design 2): the phone does one thing at a time, everything after the pull happens beside it.
 
-PURE items come before any NEW item. A NEW item is opened only while the circuit breaker is closed, the window has
-room and, for a phone and app not yet proven, the canary has come back. A rejected candidate is replaced by the next
-match; a reuse that failed may be made good by a NEW item of the same report.
+PURE items come before any NEW item. A NEW item is opened only while the circuit breaker is closed, the
+window has room and, for a phone and app not yet proven, the canary has come back. A rejected candidate is
+replaced by the next match; a reuse that failed may be made good by a NEW item of the same report.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ class Schedule:
         return made_good
 
     def _may_be_made_good(self, done: Finished) -> bool:
-        """A reuse that closed at P00 for its file or transport, not for a foreign final (rulings R15, R20)."""
+        """A reuse that closed at P00 for its file or transport, not for a foreign final (rulings R15,
+        R20)."""
         reuse_only = self.services.task.policy.reuse == "only"
         path = self.services.library.root / self._final_path(done.choice)
         return (
@@ -168,7 +169,8 @@ class Schedule:
         return done.choice.source == "NEW_TRIGGER" and done.result.already_downloaded
 
     def _cached_choice(self, choice: Choice) -> Choice | None:
-        """The same report from the phone's cache; None when no file fits or that was tried before in this run."""
+        """The same report from the phone's cache; None when no file fits or that was tried before in this
+        run."""
         cache = self.services.require_cache()
         try:
             cached = cache.file_of(choice.entry, cache.listing())
@@ -194,7 +196,8 @@ class Schedule:
     # -- one item ----------------------------------------------------------------------------------------------------
 
     def _open(self, choice: Choice, host: ThreadPoolExecutor, queue: Sequence[Choice] = ()) -> _Pending:
-        """Do the item's phone part here and hand the rest to the host lane; `queue` is what comes after it."""
+        """Do the item's phone part here and hand the rest to the host lane; `queue` is what comes after
+        it."""
         self._index += 1
         self._tried.add((choice.entry.report_id, choice.source))
         job = self._job(choice, self._index)
@@ -216,10 +219,11 @@ class Schedule:
         return _Pending(choice, item, host.submit(_host_part, item))
 
     def _open_page_ahead(self, queue: Sequence[Choice]) -> Iterator[None]:
-        """While the app's server prepares a download, the next report's page is opened, in steps of a dump or two.
+        """While the app's server prepares a download, the next report's page is opened, in steps of a dump
+        or two.
 
-        Only where the profile says that a download survives leaving its page and that opening one costs nothing.
-        Nothing is reserved for it yet, so a page that could not be opened costs nothing either.
+        Only where the profile says that a download survives leaving its page and that opening one costs
+        nothing. Nothing is reserved for it yet, so a page that could not be opened costs nothing either.
         """
         services = self.services
         app = services.require_app()
@@ -247,7 +251,8 @@ class Schedule:
     def _look_ahead(self, queue: Sequence[Choice]) -> None:
         """While a file that has come stands still, the opened page is looked at once more.
 
-        The dump is still fresh when the file has been pulled, and the first tap of the next item can rest on it.
+        The dump is still fresh when the file has been pulled, and the first tap of the next item can rest
+        on it.
         """
         app = self.services.require_app()
         if queue[0].lane != "NEW_TRIGGER" or app.opened != queue[0].entry.report_id:

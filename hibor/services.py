@@ -1,4 +1,5 @@
-"""What every effect may use: one run's clock, window, disk, ledger, manifest and phone, and nothing global."""
+"""What every effect may use: one run's clock, window, disk, ledger, manifest and phone, and nothing
+global."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ from hibor.task import Task
 
 @attrs.define
 class Pace:
-    """Estimates a new item is admitted by, in seconds of the clock: what was asked for at first, then what nine of
-    ten items of this run have taken (design 1, "6 + 4"; ruling R26)."""
+    """Estimates a new item is admitted by, in seconds of the clock: what was asked for at first, then what
+    nine of ten items of this run have taken (design 1, "6 + 4"; ruling R26)."""
 
     first_new_item_s: float = 20.0
     first_trigger_s: float = 12.0
@@ -62,8 +63,8 @@ def _ninth_tenth(seen_s: Sequence[float], first_s: float) -> float:
 class Pacer:
     """At least `spacing_s` between two triggers (design 1, guard rails); no jitter, no way around it.
 
-    A trigger is the tap that pays. What leads up to that tap may begin earlier by `lead_s`, the shortest time it has
-    taken in this run, because the tap itself waits for its turn once more.
+    A trigger is the tap that pays. What leads up to that tap may begin earlier by `lead_s`, the shortest
+    time it has taken in this run, because the tap itself waits for its turn once more.
     """
 
     MOST_LEAD_S = 2.0  # the last wait must not let the dump grow old that the tap rests on
@@ -94,7 +95,8 @@ class Pacer:
             self._clock.sleep(wait_s)
 
     def triggered(self, at_s: float, *, begun_s: float | None = None) -> None:
-        """A trigger's last control was tapped at `at_s` of the clock's monotonic time; its taps began at `begun_s`."""
+        """A trigger's last control was tapped at `at_s` of the clock's monotonic time; its taps began at
+        `begun_s`."""
         self._last_s = at_s
         if begun_s is not None and at_s > begun_s:
             taken_s = min(at_s - begun_s, self.MOST_LEAD_S)
@@ -103,7 +105,8 @@ class Pacer:
 
 @attrs.define(kw_only=True)
 class Services:
-    """One run's means. What a run without a phone or a ledger does not have is None and asked for by `require_*`."""
+    """One run's means. What a run without a phone or a ledger does not have is None and asked for by
+    `require_*`."""
 
     run_id: str
     tables: Tables
@@ -155,7 +158,8 @@ class Services:
         self.ledger_blocked = self.ledger_blocked or why
 
     def follow_label(self, remaining: int | None) -> None:
-        """The app's remaining quota as a page shows it: less than the books expect is believed at once (design 4)."""
+        """The app's remaining quota as a page shows it: less than the books expect is believed at once
+        (design 4)."""
         if remaining is None or self.ledger is None or self.ledger_blocked is not None:
             return
         seen = self.ledger.read_label(self.day, remaining)

@@ -272,7 +272,7 @@ def _emit(
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        sys.stderr.write("stdout was closed before the document was read; it is in run.json\n")
+        progress.warn("stdout_closed")
     reason = document["stop_reason"]
     if collector is None and reason is not None:
         progress.warn("stopped", **reason)
@@ -290,6 +290,8 @@ def _emit(
             deadline_s=timing["deadline_s"],
             folder=document["paths"].get("library", "-"),
         )
+    if collector is not None and may_write:
+        _write_page(collector)
     return int(document["exit_code"])
 
 
@@ -299,6 +301,7 @@ def close_run(collector: Collector, station: Station) -> dict[str, Any]:
     if collector.stop is None or collector.stop.writes:
         text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
         _write_run_files(collector, document, text)
+        _write_page(collector)
     return document
 
 
@@ -319,6 +322,19 @@ def _write_run_files(collector: Collector, document: dict[str, Any], text: str) 
         durable.write_once(run.run_json, text.encode(), step="run.terminal")
     except (DurableError, OSError) as error:
         logging.getLogger("hibor").error("the run's own files could not be written: %s", error)
+
+
+def _write_page(collector: Collector) -> None:
+    """Write `report.html`, after the run has been told: a page that cannot be made changes no outcome."""
+    services, library = collector.services, collector.library
+    if services is None or library is None or not library.run(collector.run_id).run_json.is_file():
+        return
+    from hibor.report import write_run_report
+
+    try:
+        write_run_report(services.durable, library, collector.run_id, collector.task.lang)
+    except Exception as error:  # whatever is wrong with the page, the run is over and its files are written
+        logging.getLogger("hibor").error("report.html could not be written", exc_info=error)
 
 
 def log_to_stderr(verbose: bool) -> None:

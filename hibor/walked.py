@@ -1,7 +1,8 @@
-"""The record of a passed `doctor --walk`: an untested app version may then be used for new downloads (design 5).
+"""The record of a passed `doctor --walk`: an untested app version may then be used for new downloads (design
+5).
 
-One small file for each (profile, app version, phone model) in the library's `doctor` folder; a changed profile has to
-walk again.
+One small file for each (profile, app version, phone model) in the library's `doctor` folder; a changed
+profile has to walk again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def walked_path(library: Path, *, profile_sha256: str, app_version: str, model: 
 
 
 def has_walked(library: Path, *, profile_sha256: str, app_version: str, model: str) -> bool:
-    """Whether list, detail page and the way back were walked with this very profile, app version and model."""
+    """Whether list, detail page and the way back were walked with this very profile, app version and
+    model."""
     path = walked_path(library, profile_sha256=profile_sha256, app_version=app_version, model=model)
     return path.is_file()
 

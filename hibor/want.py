@@ -163,6 +163,14 @@ def add_want(
     return want
 
 
+def want_unfunded(library: Library, durable: Durable, report_ids: Iterable[str], *, at: str) -> list[Want]:
+    """Wish for selected reports that met the end of the quota, so that the next run takes them first.
+
+    Raises `DurableError`, `LockTimeout`; what was added before stays.
+    """
+    return [add_want(library, durable, at=at, code=report_id, source="unfunded") for report_id in report_ids]
+
+
 def remove_want(library: Library, durable: Durable, want: Want) -> None:
     """End a wish. Raises `DurableError`, `LockTimeout`."""
     _append(library, durable, REMOVED, want)

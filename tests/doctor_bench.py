@@ -25,7 +25,8 @@ WAIT_S = 60.0
 
 
 class Hands:
-    """A person who reads what the doctor says and taps on the phone. `on` maps a text key to what is done then."""
+    """A person who reads what the doctor says and taps on the phone. `on` maps a text key to what is done
+    then."""
 
     def __init__(self, *, yes: bool = False, enters: int = 0) -> None:
         self.yes, self.enters = yes, enters
@@ -108,8 +109,13 @@ class Practice:
 
 @contextmanager
 def practice(
-    server: PrivateAdbServer, folder: Path, scenario: str | Path, *, hands: Hands | None = None,
-    profile: str | None = None, scale: float = SCALE,
+    server: PrivateAdbServer,
+    folder: Path,
+    scenario: str | Path,
+    *,
+    hands: Hands | None = None,
+    profile: str | None = None,
+    scale: float = SCALE,
 ) -> Iterator[Practice]:
     """A phone that plays `scenario`, and the case a doctor opens for it."""
     library, state = folder / "library", folder / "phone"

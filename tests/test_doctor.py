@@ -1,4 +1,5 @@
-"""The doctor on the simulated phone: rows with fixes, pictures, the walk, the draft, the bundle; and no quota spent."""
+"""The doctor on the simulated phone: rows with fixes, pictures, the walk, the draft, the bundle; and no quota
+spent."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def hold_of(run: Practice) -> Path:
     folder = run.library / "quota" / "simulated"
     disk = Durable(OsFileSystem(), SystemClock(), frozenset({"hold.write", "ledger.folder"}))
     disk.make_folders(folder, step="ledger.folder")
-    set_hold(folder, disk, code="ACCESS_CONTROL_PRESENT", detail="captcha", at="2026-11-30T09:00:00.000+08:00")
+    set_hold(
+        folder, disk, code="ACCESS_CONTROL_PRESENT", detail="captcha", at="2026-11-30T09:00:00.000+08:00"
+    )
     return folder
 
 

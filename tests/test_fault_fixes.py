@@ -19,7 +19,8 @@ def test_a_report_is_opened_once_from_each_source(main_job: MainJob, tmp_path: P
     opened = Counter((item["report_id"], item["source"]) for item in run.items)
     assert max(opened.values()) == 1
     assert len({item["item_id"] for item in run.items}) == len(run.items)
-    assert [item["stop_code"] for item in run.items if item["source"] == "CACHE_REUSE"] == ["CANDIDATE_REJECTED"]
+    reused = [item["stop_code"] for item in run.items if item["source"] == "CACHE_REUSE"]
+    assert reused == ["CANDIDATE_REJECTED"]
     assert run.document["counts"]["by_status"]["SUCCESS"] == 2 and run.exit_code == 0
 
 
@@ -49,6 +50,20 @@ def test_a_wall_met_before_any_item_holds_the_account_and_is_shown(main_job: Mai
     assert {path.name for path in folder.iterdir()} == {"screen.xml", "screen.png", "diagnosis.txt"}
     assert b"login_root" in (folder / "screen.xml").read_bytes()
     assert "access_control" in (folder / "diagnosis.txt").read_text("utf-8")
+
+
+def test_a_hold_stops_new_downloads_until_it_is_taken_away(main_job: MainJob, tmp_path: Path) -> None:
+    wall = main_job.scenario(f'{SMALL_FEED}\n[[fault]]\nkind = "captcha_wall"\nsite = "download"\n')
+    calm = main_job.scenario(SMALL_FEED, "calm.toml")
+    library = tmp_path / "library"
+    main_job("--library", library, "--scenario", wall, "--count", "1")
+    held = main_job("--library", library, "--scenario", calm, "--count", "1")
+    assert held.summary() == (20, "STOPPED", "ACCESS_CONTROL_PRESENT")
+    assert "hibor.doctor" in held.document["stop_reason"]["detail"] and served(library) == []
+    (hold,) = library.rglob("hold.json")
+    hold.unlink()  # what `doctor` does once a person has looked
+    assert main_job("--library", library, "--scenario", calm, "--count", "1").exit_code == 0
+    assert len(served(library)) == 1
 
 
 def test_a_download_without_an_acknowledged_tap_keeps_both_screens(main_job: MainJob, tmp_path: Path) -> None:

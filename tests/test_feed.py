@@ -7,8 +7,9 @@ keeps its state folder, so a test that changes the list between two scans change
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,18 @@ import pytest
 
 from hibor.clock import Clock
 from hibor.device.errors import DeviceError
+from hibor.discover import EXIT_DONE, EXIT_INCOMPLETE, EXIT_USAGE, EXIT_VANISHED
+from hibor.discover import main as discover_main
 from hibor.discovery import ScanEnd
 from hibor.feed import ENTRY_TASK, FeedReading, read_feed, scan_key
 from hibor.hosts.local import LocalHost
 from hibor.hosts.local_reading import CatalogueEntry as CatalogueRow
+from hibor.selection import Holdings, choose
 from hibor.sim.feed import ServerFeed
 from hibor.sim.scenario import parse_scenario
 from hibor.sim.server import PrivateAdbServer
 from hibor.sim.state import PHONE_ZONE, StateStore
+from hibor.task import QuotaTask, Select, Task
 from tests.device.phones import PROFILE, Bench, bench
 
 QUICK = "[pace]\ndump_s = 0.1\nload_s = 0.1\ninject_s = 0.02\ntap_s = 0.1\nstart_s = 0.1\n"
@@ -312,3 +317,134 @@ def bench_broken(phone: Phone) -> Iterator[None]:
         yield
     finally:
         phone.world.server.connect(address)
+
+
+# -- horizon
+
+
+def test_a_horizon_is_read_to_its_end_and_no_further_and_a_deeper_one_past_known_pages(world: World) -> None:
+    with world.phone() as phone:
+        today = phone.bench.app.looker.phone_now().date()
+        near = phone.scan(since_days=1)
+        assert near.incomplete is None and near.report.ended == ScanEnd.LAST_PAGE and not world.owes()
+        inside = [one for one in near.entries if one.date and date.fromisoformat(one.date) >= today - timedelta(days=1)]
+        assert 8 <= len(inside) < near.report.new < 34, "one screen beyond, and no more"
+        assert phone.scan(since_days=1).report.pages == 2
+        deep = phone.scan(since_days=3)
+        assert deep.report.mode == "full" and deep.report.new > 0, "known pages do not end it"
+        assert phone.scan(since_days=3).report.pages == 2
+        assert phone.scan(since_days=1).report.pages == 2, "a nearer horizon is proven too"
+        phone.scan()
+    assert world.ids() == world.listed()
+
+
+def test_one_old_report_among_new_ones_is_not_the_horizon(world: World) -> None:
+    """Uploaded late: the list is newest first, its days are not. With small swipes it is a page of its own."""
+    with world.phone("[feed]\nreports = 20\nadverts_every = 0\n") as phone:
+        now = phone.bench.app.looker.phone_now()
+    late, fresh = now - timedelta(days=30), now + timedelta(minutes=1)
+    world.change(insert=[late, *[fresh + timedelta(minutes=n) for n in range(7)]])
+    small = "[feed]\nreports = 20\nadverts_every = 0\n" + fault("swipe_factor", call=1, times=0, factor=0.25)
+    with world.phone(small) as phone:
+        reading = phone.scan(since_days=2)
+        assert reading.incomplete is None
+    within = [row for row in world.rows() if str(row.entry["date"]) >= (now.date() - timedelta(days=2)).isoformat()]
+    assert len(within) >= 7 + 12
+    assert set(world.listed()[:20]) <= set(world.ids())
+
+
+# -- the catalogue
+
+
+def test_a_report_that_comes_back_is_listed_again(world: World) -> None:
+    with world.phone() as phone:
+        phone.scan(since_days=None)
+    gone = world.listed()[5]
+    world.change(delete=[gone])
+    with world.phone() as phone:
+        assert phone.scan(since_days=None).vanished == (), "one scan is no proof"
+        assert phone.scan(since_days=None).vanished == (gone,)
+        assert gone not in {entry.report_id for entry in phone.scan().entries}
+    state = world.folder / "state" / "state.json"
+    state.write_text(state.read_text("utf-8").replace(f'"{gone}"', "").replace("[, ", "["), encoding="utf-8")
+    with world.phone() as phone:
+        assert gone in {entry.report_id for entry in phone.scan(since_days=None).entries}
+    assert [row.vanished_at for row in world.rows()] == [None] * 40
+
+
+def test_a_dry_run_changes_nothing(world: World) -> None:
+    with world.phone() as phone:
+        dry = phone.scan(dry_run=True)
+        assert dry.report.new == 40 and len(dry.entries) == 40 and not world.catalogue.exists()
+        phone.scan(since_days=1)
+        with LocalHost(world.catalogue):
+            pass
+        before = dump(world.catalogue)
+        again = phone.scan(dry_run=True)
+        assert 0 < again.report.new < 40 and dump(world.catalogue) == before
+        assert [entry.report_id for entry in again.entries] == [entry.report_id for entry in dry.entries]
+
+
+def dump(path: Path) -> list[str]:
+    """Everything in a database."""
+    with closing(sqlite3.connect(path)) as connection:
+        return list(connection.iterdump())
+
+
+def test_selection_is_newest_first_over_many_scans(world: World) -> None:
+    """Interrupted, gone on with, and with new reports on top in between: the catalogue is in the list's order."""
+    task = attrs.evolve(Task.embedded(), count=60, quota=QuotaTask(limit=60, new_max=60), select=Select(since_days=9000))
+    holdings = Holdings(copies={}, cached={}, likeness={})
+    scenario = "[feed]\nreports = 30\npinned = []\n"
+    with world.phone(scenario) as phone:
+        now = phone.bench.app.looker.phone_now()
+        phone.scan(max_pages=3)
+    for round_number, pages in enumerate((1, 3, None)):
+        world.change(insert=[now + timedelta(minutes=10 * round_number + n) for n in range(3)])
+        with world.phone(scenario) as phone:
+            reading = phone.scan(max_pages=pages)
+        selected, spare, _ = choose(reading.entries, task, now.date(), holdings)
+        places = [world.listed().index(choice.entry.report_id) for choice in (*selected, *spare)]
+        assert places == sorted(places), round_number
+    with world.phone(scenario) as phone:
+        assert [entry.report_id for entry in phone.scan().entries] == world.listed()
+
+
+# -- python -m hibor.discover
+
+
+def discover(world: World, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str, str]:
+    """(exit code, stdout, stderr) of the command on a phone of the world's state folder."""
+    scenario = world.folder / "scenario.toml"
+    scenario.write_text(f'description = "test"\n{world.scenario}', encoding="utf-8")
+    base = ["--library", str(world.folder / "library"), "--scenario", str(scenario), "--time-scale", "40"]
+    code = discover_main([*base, "--lang", "en", *options])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_the_command_tells_what_it_did_by_its_exit_code(
+    tmp_path: Path, adb_server: PrivateAdbServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = World(adb_server, tmp_path)
+    world.scenario = QUICK + "[feed]\nreports = 14\npinned = []\n"
+    library = world.folder / "library"
+    world.catalogue = library / "catalogue.sqlite3"
+    code, out, _ = discover(world, capsys, "--max-pages", "1", "--json")
+    document = json.loads(out)
+    assert code == EXIT_INCOMPLETE and document["ended"] == "max_pages" and document["debt_after"] is True
+    code, out, err = discover(world, capsys, "--full")
+    assert code == EXIT_DONE and out == "" and "List read: 14 report(s)" in err
+    before = dump(world.catalogue)
+    code, out, _ = discover(world, capsys, "--full", "--dry-run", "--json")
+    assert code == EXIT_DONE and json.loads(out)["new"] == 0 and dump(world.catalogue) == before
+    gone = world.ids()[4]
+    phone_state = library / "sim-phone" / "state.json"
+    state = json.loads(phone_state.read_bytes())
+    phone_state.write_text(json.dumps({**state, "deleted": [gone]}), encoding="utf-8")
+    code, out, _ = discover(world, capsys, "--full", "--json")
+    assert code == EXIT_DONE and json.loads(out)["vanished"] == []
+    code, out, err = discover(world, capsys, "--full", "--json")
+    assert code == EXIT_VANISHED and json.loads(out)["vanished"] == [gone] and gone in err
+    code, _, err = discover(world, capsys, "--max-pages", "0")
+    assert code == EXIT_USAGE and "max-pages" in err

@@ -62,8 +62,8 @@ MAX_SWIPES: Final = 400
 class NextScreen:
     """The list after one swipe: the screen, the rows newly visible on it, and whether the end is proven.
 
-    `before` is the screen the swipe began on. It may be a newer dump than the last one that was handed out, and the
-    list may have moved between the two, so it may show rows nobody has seen yet.
+    `before` is the screen the swipe began on. It may be a newer dump than the last one that was handed
+    out, and the list may have moved between the two, so it may show rows nobody has seen yet.
     """
 
     screen: ListScreen
@@ -240,8 +240,8 @@ class App:
         self.looker.changed()
 
     def swipe_on(self, count: int) -> None:
-        """Swipe `count` pages down without looking, over a stretch whose rows are known already; each as far as a
-        page that is read. A negative count goes up, by half pages, so that no row is passed unseen."""
+        """Swipe `count` pages down without looking, each as far as a page that is read, over rows known
+        already. A negative count goes up, by half pages, so that no row is passed unseen."""
         screen = self.list_screen() if count else None
         for _ in range(abs(count)):
             assert screen is not None
@@ -280,8 +280,8 @@ class App:
         """One page further down, with proven overlap. Raises `cursor_lost` when continuity cannot be proven
         or the list keeps loading.
 
-        The end is the profile's end text; only where it names none, `END_SWIPES` swipes that each left the same
-        screen: one may have been lost, and a dump may be old more than once (fault F34).
+        The end is the profile's end text; only where it names none, `END_SWIPES` swipes that each left the
+        same screen: one may have been lost, and a dump may be old more than once (fault F34).
         """
         before = self.list_screen()
         begun_s = self.clock.monotonic_s()

@@ -137,8 +137,8 @@ class FieldRules:
 class MergedRule:
     """Several fields in one node: the named groups of `pattern` are field names (券商-个股-代码-标题-YYMMDD).
 
-    `id`: the node inside the row; None: the row itself (on a page: the first node that fits). `source` as in a
-    field.
+    `id`: the node inside the row; None: the row itself (on a page: the first node that fits). `source` as in
+    a field.
     """
 
     pattern: str = attrs.field(validator=_regex)
@@ -153,9 +153,9 @@ class MergedRule:
 
 @attrs.frozen
 class RowRule:
-    """What a row is: nodes with resource id `id`, or nodes `anchor` fits, or, without both, every direct child
-    of the container that is at least `min_height_px` high and holds at least `min_texts` texts (repeated
-    shape)."""
+    """What a row is: nodes with resource id `id`, or nodes `anchor` fits, or, without both, every direct
+    child of the container that is at least `min_height_px` high and holds at least `min_texts` texts
+    (repeated shape)."""
 
     id: str | None = None
     anchor: Anchor | None = None
@@ -326,8 +326,8 @@ class AccessMarker:
 
 @attrs.frozen
 class HistorySection:
-    """The app's own download history: taps that lead there from the list, rows, fields (or one `merged` node),
-    and how many times the back key returns to the list (then `home` is tapped, if given)."""
+    """The app's own download history: taps that lead there from the list, rows, fields (or one `merged`
+    node), and how many times the back key returns to the list (then `home` is tapped, if given)."""
 
     taps: tuple[Anchor, ...]
     row: RowRule

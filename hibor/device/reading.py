@@ -294,8 +294,8 @@ def is_detail(tree: UiTree, profile: Profile) -> bool:
 
 
 def drift_of_detail(tree: UiTree | None, profile: Profile) -> DeviceError | None:
-    """The detail page's missing anchor, with its diagnosis, when the dump is no list any more: the page came, but
-    changed. None where there is none."""
+    """The detail page's missing anchor, with its diagnosis, when the dump is no list any more: the page came,
+    but changed. None where there is none."""
     if tree is None or is_list(tree, profile):
         return None
     try:

@@ -26,6 +26,7 @@ from hibor.device.uitree import UiNode, UiTree
 from hibor.device.windows import foreign_reason, require_no_wall
 
 Outcome = Literal["confirmed", "not_occurred", "uncertain"]
+_FRESH_TRIES = 3
 _PROOF_WALLS = ("quota", "member")
 """Walls that answer a download with a clear no; the others say nothing about it."""
 
@@ -322,9 +323,16 @@ def cancel_dialog(app: App) -> bool:
 
 
 def run_export(app: App) -> None:
-    """Tap the export route's steps, each once; its taps cost nothing, so failures are simply raised."""
+    """Tap the export route's steps, each once; its taps cost nothing, so failures are simply raised.
+
+    A target that grew too old before its tap left us was not tapped: it is looked for again, a few times.
+    """
     for place, step in enumerate(app.profile.cache.export):
         name = f"cache.export[{place}]"
-        tree = _await_control(app, step, name)
-        app.looker.tap(tree, _control(tree, step), name)
+        for attempt in range(_FRESH_TRIES):
+            tree = _await_control(app, step, name)
+            node = _control(tree, step)
+            if app.looker.fresh(tree) or attempt == _FRESH_TRIES - 1:
+                break
+        app.looker.tap(tree, node, name)
         app.clock.sleep(app.profile.pace.page_settle_s)

@@ -1,8 +1,8 @@
 """`--bundle`: one redacted zip for whoever maintains the profile (design 5).
 
-Rules of this file: serial numbers, account names, telephone numbers and home folders are taken out of every text; in
-the pictures the places that showed an account are painted over, and a picture in which they cannot be is left out.
-The reports' own texts stay: without them nobody can mend a profile.
+Rules of this file: serial numbers, account names, telephone numbers and home folders are taken out of every
+text; in the pictures the places that showed an account are painted over, and a picture in which they cannot
+be is left out. The reports' own texts stay: without them nobody can mend a profile.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One examination: what is known so far, and where its findings go.
 
-Rules of this file: rows are only added; a picture that cannot be taken or written costs the examination nothing;
-files are written through `hibor.durable` under names that say when.
+Rules of this file: rows are only added; a picture that cannot be taken or written costs the examination
+nothing; files are written through `hibor.durable` under names that say when.
 """
 
 from __future__ import annotations

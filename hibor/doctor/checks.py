@@ -1,7 +1,7 @@
 """The checks of the phone itself, in order: adb, phone, switches, app, storage, clocks, battery.
 
-Rules of this file: a check adds its rows; `Stop` ends the examination, because what follows rests on it. The one
-input sent is a key no app reacts to, as in every run's preflight.
+Rules of this file: a check adds its rows; `Stop` ends the examination, because what follows rests on it. The
+one input sent is a key no app reacts to, as in every run's preflight.
 """
 
 from __future__ import annotations
@@ -144,7 +144,9 @@ def check_app(case: Case) -> None:
     try:
         profiles = [load_profile(case.profile_named)] if case.profile_named else shipped()
     except ProfileError as error:
-        raise Stop(case.add("profile", "fail", "profile_faults", fix="profile_faults", faults=error)) from error
+        raise Stop(
+            case.add("profile", "fail", "profile_faults", fix="profile_faults", faults=error)
+        ) from error
     missing: DeviceError | None = None
     for profile in profiles:
         try:
@@ -232,11 +234,14 @@ def check_battery(case: Case) -> None:
     if battery.level_percent >= least and battery.temperature_c <= hottest:
         case.add("battery", "ok", "battery", **facts)
     else:
-        case.add("battery", "warn", "battery_unfit", fix="battery_unfit", least=least, hottest=hottest, **facts)
+        case.add(
+            "battery", "warn", "battery_unfit", fix="battery_unfit", least=least, hottest=hottest, **facts
+        )
 
 
 PHONE_CHECKS: Final[tuple[Callable[[Case], None], ...]] = (
-    check_adb, check_device, check_screen, check_switches, check_app, check_storage, check_clocks, check_battery,
+    check_adb, check_device, check_screen, check_switches,
+    check_app, check_storage, check_clocks, check_battery,
 )  # fmt: skip
 NEEDS_PROFILE: Final = (check_app, check_storage)
 """Checks of the profile, which a drafted one takes the place of."""

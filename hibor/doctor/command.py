@@ -13,7 +13,16 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from hibor.commandline import DEFAULT_LIBRARY, FOUND, USAGE, Answers, Refusal, SpokenCommand, Words, run_command
+from hibor.commandline import (
+    DEFAULT_LIBRARY,
+    FOUND,
+    USAGE,
+    Answers,
+    Refusal,
+    SpokenCommand,
+    Words,
+    run_command,
+)
 from hibor.device.errors import DeviceError
 from hibor.doctor.bundle import write_bundle
 from hibor.doctor.case import Case

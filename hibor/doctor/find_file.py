@@ -1,7 +1,8 @@
 """`--find-file`: a person downloads one report by hand, the doctor says what appeared where (design 5).
 
-Rules of this file: the doctor only looks; it lists the folders an app may use, again and again, until a new file
-stands still; of a file only the first bytes are read. What it finds becomes the `[cache]` section of a profile.
+Rules of this file: the doctor only looks; it lists the folders an app may use, again and again, until a new
+file stands still; of a file only the first bytes are read. What it finds becomes the `[cache]` section of a
+profile.
 """
 
 from __future__ import annotations
@@ -28,12 +29,15 @@ MOST_FOLDERS: Final = 200
 DEEPEST: Final = 5
 HEAD_BYTES: Final = 16
 PULL_LIMIT_BYTES: Final = 1 << 30
-_UNFINISHED: Final = re.compile(r"\.(?:temp|tmp|part|partial|download|downloading|crdownload)$", re.IGNORECASE)
+_UNFINISHED: Final = re.compile(
+    r"\.(?:temp|tmp|part|partial|download|downloading|crdownload)$", re.IGNORECASE
+)
 
 
 @attrs.frozen
 class FoundFile:
-    """The file that came: `folder` is relative to the shared storage; `unfinished` are the endings it had before."""
+    """The file that came: `folder` is relative to the shared storage; `unfinished` are the endings it had
+    before."""
 
     folder: str
     name: str
@@ -50,14 +54,15 @@ class FoundFile:
 def places(package: str, label: str, known: Iterable[str] = ()) -> tuple[str, ...]:
     """Folders an app may put files into, relative to the shared storage; the profile's own first."""
     usual = (
-        f"Android/data/{package}/files", f"Android/data/{package}/cache", f"Android/media/{package}", "Download",
-        "Documents", package, label,
+        f"Android/data/{package}/files", f"Android/data/{package}/cache", f"Android/media/{package}",
+        "Download", "Documents", package, label,
     )  # fmt: skip
     return tuple(dict.fromkeys(one for one in (*known, *usual) if one))
 
 
 def listing(device: Device, folders: Iterable[str]) -> dict[str, RemoteFile]:
-    """All files below the folders, by their path relative to the shared storage; what cannot be read is left out."""
+    """All files below the folders, by their path relative to the shared storage; what cannot be read is left
+    out."""
     found: dict[str, RemoteFile] = {}
     todo = [(folder, 0) for folder in folders]
     seen: set[str] = set()
@@ -148,7 +153,9 @@ def watch(
 def cache_section(found: FoundFile, export: tuple[Step, ...] = ()) -> CacheSection:
     """The `[cache]` section for the place a file was found in."""
     pattern = r"\.pdf$" if found.name.lower().endswith(".pdf") else r"."
-    endings = sorted({"temp", "tmp", "part", "download", *(one.lstrip(".").lower() for one in found.unfinished)})
+    endings = sorted(
+        {"temp", "tmp", "part", "download", *(one.lstrip(".").lower() for one in found.unfinished)}
+    )
     return CacheSection(
         folders=(found.folder,),
         acquire="export" if export else "cache",
@@ -163,7 +170,12 @@ def say_found(case: Case, found: FoundFile | None) -> bool:
     if found is None:
         case.add("file", "fail", "no_file", fix="no_file")
         return False
-    facts: dict[str, Any] = {"folder": found.folder, "name": found.name, "size": found.size_bytes, "head": repr(found.head[:8])}
+    facts: dict[str, Any] = {
+        "folder": found.folder,
+        "name": found.name,
+        "size": found.size_bytes,
+        "head": repr(found.head[:8]),
+    }
     if not found.is_pdf:
         case.add("file", "fail", "not_pdf", fix="not_pdf", **facts)
         return False
@@ -182,4 +194,10 @@ def find_file(case: Case) -> None:
     text = section_toml("cache", cache_section(found))
     path = case.write("cache.toml", text.encode())
     known = found.folder in profile.cache.folders
-    case.add("cache_section", "ok" if known else "warn", "cache_known" if known else "cache_new", path=path, text=text)
+    case.add(
+        "cache_section",
+        "ok" if known else "warn",
+        "cache_known" if known else "cache_new",
+        path=path,
+        text=text,
+    )

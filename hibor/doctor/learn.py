@@ -1,9 +1,9 @@
 """`--learn`: draft a whole profile from the app's own screens (design 5).
 
 Rules of this file: the doctor taps one row of the list, after asking, and the back key; nothing else. With
-`--find-file` a person downloads that report by hand while the doctor watches: the confirm question, the button's
-states and the file are seen, not guessed. The draft is written only when it reads back and reads the very screens it
-was made from.
+`--find-file` a person downloads that report by hand while the doctor watches: the confirm question, the
+button's states and the file are seen, not guessed. The draft is written only when it reads back and reads the
+very screens it was made from.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _stop(case: Case, said: str, tree: UiTree | None = None) -> Stop:
     return Stop(case.add("learn", "fail", said, fix=said))
 
 
-# -- screens ------------------------------------------------------------------------------------------------------
+# -- screens ------------------------------------------------------------------------------------------------
 
 
 def _begin(case: Case) -> Lesson:
@@ -221,7 +221,7 @@ def _watch_download(case: Case, lesson: Lesson) -> None:
     say_found(case, lesson.found)
 
 
-# -- the draft ----------------------------------------------------------------------------------------------------
+# -- the draft ----------------------------------------------------------------------------------------------
 
 
 def _provisional(lesson: Lesson) -> Profile:

@@ -1,7 +1,7 @@
 """Drafting the list section of a profile from one dump of the list.
 
-Rules of this file: pure; a row is what repeats; fields are recognised by how their values look over all rows, never by
-an app's own names; a screen on which no list is recognised gives None, never half a section.
+Rules of this file: pure; a row is what repeats; fields are recognised by how their values look over all rows,
+never by an app's own names; a screen on which no list is recognised gives None, never half a section.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ SEPARATORS: Final = ("-", "_", "|", "—", "·")
 LEAST_ROWS: Final = 2
 SHARE: Final = 0.6
 _HOUSE = re.compile(r"证券|期货|中金|海通|申万|国泰|研究|资本|基金|银行|国际|公司")
-_DATE = re.compile(r"20\d\d\D\d{1,2}\D\d{1,2}|今天|昨天|前天|前$|^\d{1,2}[-/.月]\d{1,2}|^\d{6}$|^\d{1,2}:\d\d$")
+_DATE = re.compile(
+    r"20\d\d\D\d{1,2}\D\d{1,2}|今天|昨天|前天|前$|^\d{1,2}[-/.月]\d{1,2}|^\d{6}$|^\d{1,2}:\d\d$"
+)
 _RATING = re.compile(r"^(?:强烈推荐|推荐|买入|增持|中性|减持|卖出|持有|优于大市|跑赢行业)$")
 CODE_PATTERN: Final = r"(?P<value>[A-Z]{1,4}\d{6,})"
 PAGES_PATTERN: Final = r"(?P<value>\d+)\s*页"
@@ -65,19 +67,28 @@ def draft_list(tree: UiTree, now: datetime) -> ListSection | None:
 
 def node_anchor(tree: UiTree, node: UiNode) -> Anchor | None:
     """An anchor that fits this node and no other: its id, else its class; None where neither is its own."""
-    for anchor in (Anchor(id=node.short_id) if node.resource_id else None, Anchor(class_name=node.class_name)):
+    for anchor in (
+        Anchor(id=node.short_id) if node.resource_id else None,
+        Anchor(class_name=node.class_name),
+    ):
         if anchor is not None and find_all(tree, anchor) == (node,):
             return anchor
     return None
 
 
 def tab_anchors(tree: UiTree, container: UiNode) -> tuple[Anchor, ...]:
-    """Up to two short, clickable, lasting labels outside the list: what tells this page from others with a list."""
+    """Up to two short, clickable, lasting labels outside the list: what tells this page from others with a
+    list."""
     inside = {node.order for node in (container, *tree.descendants(container))}
     found = []
     for node in tree.nodes:
         label = node.label.strip()
-        if node.order in inside or not node.clickable or not 1 < len(label) <= 4 or re.search(r"[\d\W]", label):
+        if (
+            node.order in inside
+            or not node.clickable
+            or not 1 < len(label) <= 4
+            or re.search(r"[\d\W]", label)
+        ):
             continue
         anchor = label_anchor(node)
         if find_all(tree, anchor) == (node,):
@@ -98,7 +109,7 @@ def source_of(node: UiNode) -> Source:
     return "text" if node.text.strip() else "desc"
 
 
-# -- rows with ids --------------------------------------------------------------------------------------------
+# -- rows with ids --------------------------------------------------------------------------------------
 
 
 def _by_ids(tree: UiTree, container: UiNode, now: datetime) -> ListSection | None:
@@ -115,7 +126,8 @@ def _by_ids(tree: UiTree, container: UiNode, now: datetime) -> ListSection | Non
     others = {child.short_id for child in children if child.resource_id and child.short_id != row_id}
     adverts = {
         child.short_id for child in children
-        if any(re.search(ADVERT, n.label) for n in (child, *tree.descendants(child))) and child.short_id in others
+        if child.short_id in others
+        and any(re.search(ADVERT, n.label) for n in (child, *tree.descendants(child)))
     }  # fmt: skip
     footers = {child.short_id for child in children if not tree.descendants(child)}
     return ListSection(
@@ -177,7 +189,7 @@ def _share(texts: Sequence[str], fits: Callable[[str], bool]) -> float:
     return sum(map(fits, texts)) / len(texts)
 
 
-# -- rows of one node ---------------------------------------------------------------------------------------------
+# -- rows of one node ---------------------------------------------------------------------------------------
 
 
 def _by_merged(tree: UiTree, container: UiNode) -> ListSection | None:
@@ -201,9 +213,10 @@ def _by_merged(tree: UiTree, container: UiNode) -> ListSection | None:
         row=RowRule(anchor=row),
         merged=MergedRule(merged_pattern(separator), source=source),
         kinds=RowKinds(
-            advert=(_saying(source, ADVERT),), pinned=(_saying(source, PINNED),),
+            advert=(_saying(source, ADVERT),),
+            pinned=(_saying(source, PINNED),),
             announcement=(_saying(source, NOTICE),),
-        ),  # fmt: skip
+        ),
         end_texts=END_TEXTS,
         not_end_texts=NOT_END_TEXTS,
     )

@@ -1,8 +1,8 @@
 """Drafting detail page, trigger, quota and access sections of a profile from what was seen.
 
-Rules of this file: pure; the report whose row was opened is the key: a field of the page is a node that says what the
-row said. Nothing is invented for the tap that pays: a confirm question that was not seen is not in the draft, and the
-collector then stops at it, which costs nothing.
+Rules of this file: pure; the report whose row was opened is the key: a field of the page is a node that says
+what the row said. Nothing is invented for the tap that pays: a confirm question that was not seen is not in
+the draft, and the collector then stops at it, which costs nothing.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def is_busy(label: str) -> bool:
 
 def find_button(tree: UiTree) -> UiNode | None:
     """The one clickable node that offers the download, None when there is none or several."""
-    found = [n for n in tree.nodes if n.clickable and IDLE.match(n.label.strip()) and not tree.visible(n).empty]
+    found = [
+        n for n in tree.nodes if n.clickable and IDLE.match(n.label.strip()) and not tree.visible(n).empty
+    ]
     return found[0] if len(found) == 1 else None
 
 
@@ -110,7 +112,7 @@ def note_screen(watched: Watched, tree: UiTree, button: UiNode) -> None:
             watched.save = node
 
 
-# -- detail page --------------------------------------------------------------------------------------------------
+# -- detail page --------------------------------------------------------------------------------------------
 
 
 def draft_detail(
@@ -202,7 +204,7 @@ def _headings(tree: UiTree) -> list[Anchor]:
     return []
 
 
-# -- trigger, quota, access ---------------------------------------------------------------------------------------
+# -- trigger, quota, access ---------------------------------------------------------------------------------
 
 
 def button_anchor(button: UiNode, watched: Watched) -> Anchor:
@@ -288,4 +290,3 @@ def draft_export(watched: Watched, button: UiNode) -> tuple[Step, ...]:
     return (
         Step("share", control(watched.share), requires=(ready,)), Step("save", control(watched.save)),
     )  # fmt: skip
-

@@ -1,6 +1,7 @@
 """The person at the terminal: what the doctor says, asks, and waits for.
 
-Rules of this file: without a terminal nothing waits for an answer; a question is then answered by `--yes` alone.
+Rules of this file: without a terminal nothing waits for an answer; a question is then answered by `--yes`
+alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Who listens on a TCP port of this machine: the first question when adb does not answer (fault F05).
 
-Rules of this file: only this machine is looked at, without rights beyond the user's; what cannot be told is None.
+Rules of this file: only this machine is looked at, without rights beyond the user's; what cannot be told is
+None.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A profile as TOML text, the opposite of `hibor.device.profile.parse_profile`.
 
-Rules of this file: what has its default is left out; sections are tables, everything inside them is written in line;
-comments are the caller's and stand above the section they are about.
+Rules of this file: what has its default is left out; sections are tables, everything inside them is written
+in line; comments are the caller's and stand above the section they are about.
 """
 
 from __future__ import annotations

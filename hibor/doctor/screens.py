@@ -1,7 +1,8 @@
 """The app's screen: every anchor of the page in front, how long a dump takes, walls, the quota label.
 
-Rules of this file: pages are told apart as in a run; an anchor that is missing or ambiguous is named with its nearest
-candidates; what the profile calls optional is never a failure; the account is recognised and never shown.
+Rules of this file: pages are told apart as in a run; an anchor that is missing or ambiguous is named with its
+nearest candidates; what the profile calls optional is never a failure; the account is recognised and never
+shown.
 """
 
 from __future__ import annotations
@@ -148,7 +149,15 @@ def check_page(case: Case, tree: UiTree, page: str) -> bool:
             case.add("anchor", "ok", "anchor", about=name, found=found)
         elif one.nodes:
             count = len(one.nodes)
-            case.add("anchor", "fail", "anchor_many", fix="anchor_drift", about=name, count=count, anchor=one.wanted)
+            case.add(
+                "anchor",
+                "fail",
+                "anchor_many",
+                fix="anchor_drift",
+                about=name,
+                count=count,
+                anchor=one.wanted,
+            )
         else:
             facts: dict[str, Any] = {"anchor": one.wanted, "nearest": one.nearest}
             case.add("anchor", "fail", "anchor_missing", fix="anchor_drift", about=name, **facts)
@@ -159,7 +168,9 @@ def check_page(case: Case, tree: UiTree, page: str) -> bool:
         state, _node = read_button(tree, profile)
         known = state != "unknown"
         said = case.words(f"doctor.said.button_{state}")
-        case.add("button", "ok" if known else "fail", "button", fix="" if known else "anchor_drift", state=said)
+        case.add(
+            "button", "ok" if known else "fail", "button", fix="" if known else "anchor_drift", state=said
+        )
     case.shoot(page, tree, marks)
     return all(one.good for one in seen)
 
@@ -193,7 +204,9 @@ def check_dumps(case: Case) -> UiTree | None:
         assert tree is not None
         require_app(tree, case.require_profile())
     except DeviceError as error:
-        fix = error.failure if error.failure in ("ui_slot_taken", "device_locked", "foreign_window") else "dump"
+        fix = (
+            error.failure if error.failure in ("ui_slot_taken", "device_locked", "foreign_window") else "dump"
+        )
         case.failed("dump", error, fix=fix)
         if tree is not None:
             case.shoot("foreign", tree)
@@ -203,7 +216,12 @@ def check_dumps(case: Case) -> UiTree | None:
     scale = float(getattr(case.clock, "scale", 1.0))
     # On a scaled clock our own work takes phone time too, and is no fault of the phone.
     allowed_s = limit_s + MACHINE_AGE_S * (scale - 1.0)
-    facts: dict[str, Any] = {"median_s": median_s, "worst_s": worst_s, "limit_s": limit_s, "count": len(case.dump_times_s)}
+    facts: dict[str, Any] = {
+        "median_s": median_s,
+        "worst_s": worst_s,
+        "limit_s": limit_s,
+        "count": len(case.dump_times_s),
+    }
     if median_s <= allowed_s:
         case.add("dump", "ok", "dump", **facts)
     else:
@@ -218,7 +236,9 @@ def check_walls(case: Case, tree: UiTree) -> bool:
         require_no_wall(tree, case.require_profile())
     except AccessControlError as wall:
         case.walled = True
-        case.add("access", "fail", "wall", fix="wall", kind=case.words(f"doctor.walls.{wall.kind}"), text=wall.text)
+        case.add(
+            "access", "fail", "wall", fix="wall", kind=case.words(f"doctor.walls.{wall.kind}"), text=wall.text
+        )
         case.shoot("wall", tree)
         return False
     case.add("access", "ok", "no_wall")

@@ -1,8 +1,8 @@
 """`--walk`: list → detail page → back, with every anchor checked on the way (design 5).
 
-Rules of this file: the only controls tapped are a row of the list and the back key, as in a run; where the profile
-does not say that opening a report is free, a person is asked first. A passed walk is recorded, so that a run may use
-an app version the profile was not tested with.
+Rules of this file: the only controls tapped are a row of the list and the back key, as in a run; where the
+profile does not say that opening a report is free, a person is asked first. A passed walk is recorded, so
+that a run may use an app version the profile was not tested with.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""The export route: a paid file that the app keeps to itself is put where adb can read it (design 5 "App profile").
+"""The export route: a paid file that the app keeps to itself is put where adb can read it (design 5 "App
+profile").
 
 Rules of this file:
 
-* Exporting costs nothing: a profile whose export had a paying step is refused when it is loaded. It begins only on
-  this report's own page, and only where the download button says that the file is there; nothing of the trigger is
-  ever tapped here.
-* Each control is tapped once. What went wrong is logged and the file looked for all the same: a tap whose answer was
-  lost may have worked. A second export needs a new run, which looks for the file first.
-* Recovery exports too. It never taps anything that could spend (design 4); without the export a paid report would
-  stay out of reach for good, because it is never opened as a new item again.
+* Exporting costs nothing: a profile whose export had a paying step is refused when it is loaded. It begins
+  only on this report's own page, and only where the download button says that the file is there; nothing of
+  the trigger is ever tapped here.
+* Each control is tapped once. What went wrong is logged and the file looked for all the same: a tap whose
+  answer was lost may have worked. A second export needs a new run, which looks for the file first.
+* Recovery exports too. It never taps anything that could spend (design 4); without the export a paid report
+  would stay out of reach for good, because it is never opened as a new item again.
 """
 
 from __future__ import annotations
@@ -23,10 +24,19 @@ if TYPE_CHECKING:
     from hibor.item import ItemRun
 
 LINK_WORDS: Final = frozenset(
-    {"server_unreachable", "link_lost", "command_timeout", "device_offline", "device_replaced", "output_limit"}
+    {
+        "server_unreachable",
+        "link_lost",
+        "command_timeout",
+        "device_offline",
+        "device_replaced",
+        "output_limit",
+    }
 )
 """Failures that say nothing about the app; they stop the item as they are."""
-PASSING: Final = frozenset({"anchor_drift", "anchor_ambiguous", "dump_stale", "dump_unreadable", "dialog_open"})
+PASSING: Final = frozenset(
+    {"anchor_drift", "anchor_ambiguous", "dump_stale", "dump_unreadable", "dialog_open"}
+)
 """Failures of a look that the next look may not have."""
 
 
@@ -53,11 +63,16 @@ def export(item: ItemRun) -> None:
 
 
 def export_downloaded(item: ItemRun) -> None:
-    """Export a file the app had before anything was tapped; its page is open. It is then had from the folder."""
+    """Export a file the app had before anything was tapped; its page is open. It is then had from the
+    folder."""
     if not needed(item):
         return
     item.draft.exported = True
-    cache, clock, profile = item.services.require_cache(), item.services.clock, item.services.require_profile()
+    cache, clock, profile = (
+        item.services.require_cache(),
+        item.services.clock,
+        item.services.require_profile(),
+    )
     before = cache.listing()
     run_export(item.services.require_app())
     end_s = clock.monotonic_s() + profile.cache.settle_s + profile.pace.page_change_s
@@ -68,8 +83,8 @@ def export_downloaded(item: ItemRun) -> None:
 def _wait_for_file(item: ItemRun) -> bool:
     """Look at the report's page until its button says that the file is there; False when it does not come.
 
-    Looking costs nothing, so a look that shows something else (a question closing, a dump that lags behind) is
-    not the last one.
+    Looking costs nothing, so a look that shows something else (a question closing, a dump that lags behind)
+    is not the last one.
     """
     services, profile = item.services, item.services.require_profile()
     app, clock = services.require_app(), services.clock

@@ -1,13 +1,15 @@
 """P03: which file on the phone is this report (ruling R14; design 5 "Trigger and cache match").
 
-Candidates are pulled through `candidate-<n>.tmp`, which is not evidence; after the identity is journalled nothing
-about *which* file is decided any more. A file that stands still but is no whole PDF gets a little patience; after
-that its own name may identify it, so that the checks of P05 can say what is wrong with it.
+Candidates are pulled through `candidate-<n>.tmp`, which is not evidence; after the identity is journalled
+nothing about *which* file is decided any more. A file that stands still but is no whole PDF gets a little
+patience; after that its own name may identify it, so that the checks of P05 can say what is wrong with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -41,13 +43,15 @@ app may pause in the middle of a download under the final name (fault F27)."""
 PASSING: Final = frozenset({"link_lost", "command_timeout", "device_offline", "server_unreachable"})
 """Failures of the link that may pass by themselves."""
 RECOGNISE_S: Final = 6.0
-"""Real seconds a candidate may take to be looked into; the phone waits meanwhile. The check proper has more."""
+"""Real seconds a candidate may take to be looked into; the phone waits meanwhile. The check proper has
+more."""
 LATER_LOOK_S: Final = 30.0
 """How long an uncertain trigger's one later look lasts, in seconds."""
 WAIT_SHARE: Final = 0.03
 LEAST_PAUSE_S: Final = 0.02
 QUICK_BYTES: Final = 16 * 1024 * 1024
-"""Up to this size a file is pulled within a second or so, and a dump taken while it settles is still fresh then."""
+"""Up to this size a file is pulled within a second or so, and a dump taken while it settles is still fresh
+then."""
 
 
 @attrs.define
@@ -56,6 +60,11 @@ class Search:
 
     looks: dict[str, list[tuple[float, RemoteFile | None]]] = attrs.field(factory=dict)
     pulled: dict[str, tuple[RemoteFile, Candidate, PdfReport]] = attrs.field(factory=dict)
+
+    def note(self, at_s: float, new: Mapping[str, RemoteFile]) -> None:
+        """One look: the new files by path."""
+        for path in {*new, *self.looks}:
+            self.looks.setdefault(path, []).append((at_s, new.get(path)))
 
     def present(self) -> list[RemoteFile]:
         """The files of the last look."""
@@ -151,17 +160,54 @@ def search(item: ItemRun, limit_s: float) -> CacheIdentity | None:
             return None
         services.deadline.require_phone_time()
         # An export begins on this report's page, which is therefore not left.
-        if not export.needed(item) and item.use_the_wait():
+        with _watching(item, seen):
+            used = not export.needed(item) and item.use_the_wait()
+        if used:
             continue
         present = seen.present()
         if present and max(file.size_bytes for file in present) <= QUICK_BYTES:
-            item.use_the_settling()
+            with _watching(item, seen):
+                item.use_the_settling()
         clock.sleep(_pause_s(seen, profile, clock.monotonic_s(), end_s - limit_s))
 
 
+@contextmanager
+def _watching(item: ItemRun, seen: Search) -> Iterator[None]:
+    """Within: the cache is looked at beside whatever is done, so that a file's standing still begins to
+    count when it comes and not when the lane is free again. Only listings: nothing is pulled or tapped."""
+    clock, cache, poll_s = item.services.clock, item.services.require_cache(), _poll_s(item)
+    done = threading.Event()
+    real_s = poll_s / float(getattr(clock, "scale", 1.0))
+
+    def watch() -> None:
+        try:
+            while not done.wait(real_s):
+                now_s = clock.monotonic_s()
+                seen.note(now_s, {file.path: file for file in cache.new_since(item.draft.baseline)})
+        except DeviceError as error:
+            item.services.log.info("the cache could not be watched: %s", error.detail)
+
+    thread = threading.Thread(target=watch, name="cache-watch", daemon=True)
+    if item.while_waiting is None and item.while_settling is None:
+        yield
+        return
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _poll_s(item: ItemRun) -> float:
+    """How often the cache is looked at, in seconds; a file settles over two such looks at the least."""
+    profile = item.services.require_profile()
+    return min(profile.pace.poll_s, profile.cache.settle_s / 2)
+
+
 def _pause_s(seen: Search, profile: Profile, now_s: float, begun_s: float) -> float:
-    """How long until the next look, in seconds: to the moment a file has stood still for long enough, else a small
-    share of what was waited already, so that noticing late costs little in proportion."""
+    """How long until the next look, in seconds: to the moment a file has stood still for long enough, else
+    a small share of what was waited already, so that noticing late costs little in proportion."""
     poll_s, settle_s = profile.pace.poll_s, profile.cache.settle_s
     due_s = [since_s + settle_s - now_s for since_s, at_s in seen.still_since() if at_s - since_s < settle_s]
     pause_s = min(poll_s, max(poll_s / 3, (now_s - begun_s) * WAIT_SHARE))
@@ -173,8 +219,7 @@ def look_once(item: ItemRun, seen: Search) -> CacheIdentity | None:
     services, settle_s = item.services, item.services.require_profile().cache.settle_s
     now_s = services.clock.monotonic_s()
     new = {file.path: file for file in services.require_cache().new_since(item.draft.baseline)}
-    for path in {*new, *seen.looks}:
-        seen.looks.setdefault(path, []).append((now_s, new.get(path)))
+    seen.note(now_s, new)
     still = [file for path, file in sorted(new.items()) if settled(seen.looks[path], settle_s)]
     for file in still:
         _look_into(item, seen, file)
@@ -224,7 +269,8 @@ def identity_of(file: RemoteFile, sha256: str, basis: str) -> CacheIdentity:
 
 
 def _take(item: ItemRun, file: RemoteFile, number: int) -> tuple[Candidate, PdfReport] | None:
-    """Pull a candidate aside, look into it, remove it. None when it changed or could not be read meanwhile."""
+    """Pull a candidate aside, look into it, remove it. None when it changed or could not be read
+    meanwhile."""
     services = item.services
     path = item.folder.candidate(number)
     sink = services.durable.open_sink(path, step="candidate.fill")

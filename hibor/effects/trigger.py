@@ -1,4 +1,5 @@
-"""P01 and P02: the open detail page, the one tap, and what it turned out to be (rulings R14, R18, R21; design 5)."""
+"""P01 and P02: the open detail page, the one tap, and what it turned out to be (rulings R14, R18, R21;
+design 5)."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ def approach(app: App, entry: CatalogueEntry) -> DetailScreen:
 
 
 def intent_journal(item: ItemRun) -> None:
-    """Step `intent.journal`: from here on a download may have been asked for. The day is checked once more."""
+    """Step `intent.journal`: from here on a download may have been asked for. The day is checked once
+    more."""
     services, draft = item.services, item.draft
     prepared: Prepared = draft.prepared
     services.calendar.check(services.clock.now(), services.day)
@@ -202,7 +204,8 @@ def _in_history(item: ItemRun) -> bool:
 
 
 def decide(item: ItemRun) -> str:
-    """P02-V: go on to the cache, or close; an uncertain trigger gets its one later look (rulings R10, R14)."""
+    """P02-V: go on to the cache, or close; an uncertain trigger gets its one later look (rulings R10,
+    R14)."""
     draft = item.draft
     if not item.machine.may("seek", item.facts()):
         if draft.quota_state == "RELEASED":

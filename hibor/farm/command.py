@@ -57,14 +57,21 @@ def _host(database: str, **options: Any) -> Iterator[DbosHost]:
     from hibor.hosts.dbos_host import DbosHost
     from hibor.hosts.local_store import HostError
 
-    # The engine has its say at ERROR and above; what happens to reports is said by the commands.
-    logging.getLogger("dbos").setLevel(logging.ERROR)
+    logging.getLogger("dbos").addFilter(_not_of_a_report)
     try:
         host = DbosHost(database, **options)
     except HostError as error:
         raise Refusal("farm.not_installed") from error
     with host:
         yield host
+
+
+def _not_of_a_report(record: logging.LogRecord) -> bool:
+    """A report that cannot be had is no fault of the engine: the command says it, in the reader's language."""
+    from hibor.hosts.dbos_host import FatalJobError
+
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, FatalJobError) and FatalJobError.__name__ not in record.getMessage()
 
 
 def _launch(host: DbosHost, database: str) -> None:

@@ -1,7 +1,8 @@
 """A screenshot with boxes and names drawn on it, made in a process of its own.
 
-Rules of this file: the PDF library, which can also draw, is loaded in the child only (`python -m hibor.pdf.annotate`);
-the picture comes from a phone and is not trusted: a child that dies or takes too long means no picture, nothing else.
+Rules of this file: the PDF library, which can also draw, is loaded in the child only (`python -m
+hibor.pdf.annotate`); the picture comes from a phone and is not trusted: a child that dies or takes too long
+means no picture, nothing else.
 """
 
 from __future__ import annotations

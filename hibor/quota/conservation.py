@@ -1,10 +1,11 @@
 """Conservation: nothing that was spent, pulled or published gets lost between the books (design 4, V006 §1).
 
-discovered → selected → reserved → tapped → pulled → verified → published → manifest row. Every item is in exactly one
-bucket, every quota unit is delivered, released, kept or explained, every file of the library has its one row.
+discovered → selected → reserved → tapped → pulled → verified → published → manifest row. Every item is in
+exactly one bucket, every quota unit is delivered, released, kept or explained, every file of the library has
+its one row.
 
-Rules of this file: it reads and changes nothing; it believes the bytes on disk and not a run's own summary; what it
-cannot place is said with the id, never counted away.
+Rules of this file: it reads and changes nothing; it believes the bytes on disk and not a run's own summary;
+what it cannot place is said with the id, never counted away.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def as_text(account: Account) -> Iterator[str]:
         yield "Everything is conserved."
 
 
-# -- reading ------------------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def read_items(library: Library, durable: Durable) -> Iterator[Item]:
@@ -178,7 +179,9 @@ def _read_item(folder: ItemFolder, run_id: str, durable: Durable) -> Item:
         data = records[0].data
         item.report_id, item.source = str(data["entry"]["report_id"]), str(data["source"])
     for record in records:
-        if record.event == "PUBLISH_INTENT" or (record.event in ("STATE", "CLOSING") and record.data.get("final")):
+        if record.event == "PUBLISH_INTENT" or (
+            record.event in ("STATE", "CLOSING") and record.data.get("final")
+        ):
             item.final = record.data["final"]
     return item
 
@@ -211,7 +214,9 @@ def discovered(library: Library) -> int | None:
         return None
     try:
         with closing(sqlite3.connect(f"file:{library.catalogue}?mode=ro", uri=True)) as database:
-            tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            tables = [
+                row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            ]
             if "catalogue" not in tables:
                 return None
             return int(database.execute("SELECT count(*) FROM catalogue").fetchone()[0])
@@ -219,7 +224,7 @@ def discovered(library: Library) -> int | None:
         return None
 
 
-# -- judging ------------------------------------------------------------------------------------------------------------
+# -- judging ---------------------------------------------------------------------------------------
 
 
 def _counted(names: Iterable[str], found: Iterable[str]) -> dict[str, int]:
@@ -259,7 +264,10 @@ def _stages(
 
 
 def _units(
-    units: Mapping[str, Unit], by_item: Mapping[str, Item], rows_of: Mapping[str, int], findings: list[Finding]
+    units: Mapping[str, Unit],
+    by_item: Mapping[str, Item],
+    rows_of: Mapping[str, int],
+    findings: list[Finding],
 ) -> dict[str, int]:
     buckets = []
     for unit in units.values():
@@ -278,7 +286,9 @@ def unit_bucket(unit: Unit, item: Item | None, rows: int) -> tuple[str, str]:
     if item is None:
         if unit.quota == "RESERVED":
             return "open", "its item's folder is missing; the next run settles it as uncertain"
-        return ("written off", "") if unit.artifact is None else ("unexplained", "its item's folder is missing")
+        return (
+            ("written off", "") if unit.artifact is None else ("unexplained", "its item's folder is missing")
+        )
     if item.bucket in ("kept", "unreadable"):
         return ("open", "") if unit.quota == "RESERVED" else ("kept", "")
     if delivered:
@@ -318,10 +328,14 @@ def _items(
             continue
         said = item.terminal["item"]["quota_reservation_event_id"] is not None
         if said != bool(mine):
-            findings.append(Finding("item", item.item_id, "its terminal and the ledger disagree on a reservation"))
+            findings.append(
+                Finding("item", item.item_id, "its terminal and the ledger disagree on a reservation")
+            )
     for row in rows:
         if row.item_id not in known:
-            findings.append(Finding("manifest row", row.manifest_row_id, f"its item {row.item_id} has no folder"))
+            findings.append(
+                Finding("manifest row", row.manifest_row_id, f"its item {row.item_id} has no folder")
+            )
 
 
 def _files(
@@ -362,7 +376,9 @@ def _row_file(library: Library, row: ManifestRow, findings: list[Finding]) -> No
             digest.update(block)
             size += len(block)
     if (size, digest.hexdigest()) != (row.bytes, row.sha256):
-        findings.append(Finding("manifest row", row.manifest_row_id, f"its file {row.final_path} has other bytes"))
+        findings.append(
+            Finding("manifest row", row.manifest_row_id, f"its file {row.final_path} has other bytes")
+        )
 
 
 __all__ = [

@@ -281,4 +281,6 @@ class Downloads:
 
     def notice_removed(self) -> None:
         """Drop the records of files that are no longer in the file system."""
-        self._state.files = [file for file in self._state.files if self._vfs.exists(file.path)]
+        # Asking the file system brings the phone up to the clock, which may add a file to the list meanwhile.
+        gone = {file.path for file in tuple(self._state.files) if not self._vfs.exists(file.path)}
+        self._state.files = [file for file in self._state.files if file.path not in gone]

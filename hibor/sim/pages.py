@@ -282,15 +282,15 @@ def share_window(size: tuple[int, int], activity: str, report_id: str) -> Window
         ("share_save", "保存到手机", ("export", report_id)), ("share_friend", "微信好友", ("", "")),
         ("share_cancel", "取消", ("cancel", "")),
     )
-    children = [
-        Widget(
-            TEXT, (60, top + 30 + place * 160, width - 60, top + 170 + place * 160), name, text, clickable=True,
-            action=action, report_id=report_id,
+    children = []
+    for place, (name, text, action) in enumerate(items):
+        box = (60, top + 30 + place * 160, width - 60, top + 170 + place * 160)
+        children.append(
+            Widget(TEXT, box, name, text, clickable=True, action=action, report_id=report_id)
         )
-        for place, (name, text, action) in enumerate(items)
-    ]
-    root = Widget(FRAME, (0, top, width, height - NAVIGATION_HEIGHT), "share_root", children=children)
-    return Window(Widget(FRAME, (0, top, width, height - NAVIGATION_HEIGHT), children=[root]), APP_PACKAGE, activity)
+    area = (0, top, width, height - NAVIGATION_HEIGHT)
+    root = Widget(FRAME, area, "share_root", children=children)
+    return Window(Widget(FRAME, area, children=[root]), APP_PACKAGE, activity)
 
 
 def wall_window(size: tuple[int, int], kind: str) -> Window:

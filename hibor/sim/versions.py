@@ -1,10 +1,10 @@
 """The versions of the simulated app: what differs between them, and what a dump shows of a page in each.
 
 Rules: the pages, what they do and what they cost are one; versions differ only in what accessibility tells of
-them and in where files go, so that a collector can follow by its profile alone. Version 2 merges: a row is one
-clickable node whose content-desc is 券商-个股-代码-标题-YYMMDD, no node has an id, no report number is shown.
-Version 3 keeps its files where adb cannot read them, and has 分享 → 保存到手机. The picture of a page and what a
-tap hits are read from the page itself, which merging does not move.
+them and in where files go, so that a collector can follow by its profile alone. Version 2 merges: a row is
+one clickable node whose content-desc is 券商-个股-代码-标题-YYMMDD, no node has an id, no report number is
+shown. Version 3 keeps its files where adb cannot read them, and has 分享 → 保存到手机. The picture of a page
+and what a tap hits are read from the page itself, which merging does not move.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a look costs is saved where it is not needed, and only there: counted in dumps, swipes and pictures."""
+"""What a look costs is saved where it is not needed, and only there: counted in dumps, swipes and
+pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The simulated app's other versions: followed by their profiles alone (issue "The phone as it really is", item 1)."""
+"""The simulated app's other versions: followed by their profiles alone (issue "The phone as it really is",
+item 1)."""
 
 from __future__ import annotations
 
@@ -139,6 +140,15 @@ def test_private_files_cannot_be_read(tmp_path: Path) -> None:
     assert len(person.phone.vfs.list("/sdcard/Download/慧博", checked=True)) == 4
 
 
+def test_a_download_that_ends_while_the_phone_tidies_up_is_kept(tmp_path: Path) -> None:
+    person = Person(tmp_path / "phone", "app3")
+    person.begin()
+    report_id = person.order(1)
+    person.clock.sleep(30.0)
+    person.phone.downloads.notice_removed()  # its first look at the file system lets the download end
+    assert person.phone.downloads.in_cache(report_id)
+
+
 def test_a_rule_needs_a_way_to_choose() -> None:
     with pytest.raises(ValueError, match="pattern"):
         FieldRule(optional=True)
@@ -152,7 +162,7 @@ def test_a_rule_needs_a_way_to_choose() -> None:
     assert load_scenario("app2").app == "2" and load_scenario("default").app == "1"
 
 
-# -- the main job ---------------------------------------------------------------------------------------------
+# -- the main job ----------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -229,5 +239,7 @@ def test_an_export_taps_each_control_once_and_names_a_missing_one(tmp_path: Path
         app.open_detail(app.open_app().entries()[0])
         with pytest.raises(DeviceError, match=r"cache\.export\[0\]"):
             run_export(app)
-    taps = [json.loads(line) for line in (library / "sim-phone" / "truth.jsonl").read_text("utf-8").splitlines()]
+    taps = [
+        json.loads(line) for line in (library / "sim-phone" / "truth.jsonl").read_text("utf-8").splitlines()
+    ]
     assert not any("btn_share" in str(one["detail"]) for one in taps)

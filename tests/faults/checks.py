@@ -31,7 +31,6 @@ from hibor.preflight import known_heads
 from hibor.quota.errors import LedgerInvalid
 from hibor.quota.family import Automaton
 from hibor.quota.fold import Fold
-from hibor.quota.ledger import Ledger
 from hibor.quota.repair import repair_ledger
 from hibor.quota.scan import Marks, check_heads, scan
 from hibor.recovery import recover_all

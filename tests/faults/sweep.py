@@ -60,23 +60,32 @@ def visits(recording: Recording) -> Iterator[tuple[Point, str, Image]]:
             yield point, phone, image
 
 
-def sweep(theatre: Theatre, name: str, *, every: int = 1, whole_every: int = 1) -> Swept:
-    """Recover the crash points of a play: of the torn cases every `every`-th, of the others every `whole_every`-th."""
+def sweep(
+    theatre: Theatre, name: str, *, every: int = 1, whole_every: int = 1, each_square: bool = False
+) -> Swept:
+    """Recover the crash points of a play: of the torn cases every `every`-th, of the others every `whole_every`-th.
+
+    With `each_square` at least one case of every step, moment and phone.
+    """
     recording = theatre.recording(name)
     done: dict[tuple[object, ...], Outcome] = {}
     swept = Swept(name)
     seen = {True: 0, False: 0}
+    begun: set[tuple[str, str, str]] = set()
     skipped: set[tuple[object, ...]] = set()
     for point, phone, image in visits(recording):
         facts = facts_of(recording, point, phone, image)
         key = (image.digest, phone, tuple(sorted(facts.served.items())), tuple(sorted(facts.foreign.items())))
         swept.images.add(image.digest)
-        if key in skipped:
-            continue
+        square = (point.step, point.moment, phone)
+        due = each_square and square not in begun
+        begun.add(square)
         if key not in done:
             torn = point.moment == "torn"
+            if key in skipped and not due:
+                continue
             seen[torn] += 1
-            if (seen[torn] - 1) % (every if torn else whole_every):
+            if seen[torn] % (every if torn else whole_every) and not due:
                 skipped.add(key)
                 continue
             room = theatre.room()

@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hibor.sim.truth import read_truth
+from tests.faults.world import NEXT_RUN, moment, open_world
 
 SCALE = "60"
 DEEP = os.environ.get("HIBOR_DEEP") == "1"
@@ -199,8 +201,17 @@ def test_a_damaged_ledger_ends_in_27_with_no_write(damaged: Path, damage: str, t
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library with a ledger that a run left whole."""
+    """A library with a ledger of more than fifty events that a run left whole, and no index to help."""
     library = tmp_path_factory.mktemp("whole") / "library"
+    world = open_world(library, None, moment() - timedelta(days=30), account="simulated")
+    ledger = world.services.require_ledger()
+    for number in range(25):
+        day = world.services.day
+        made = ledger.reserve(f"OLD{number}", f"{number:016x}", NEXT_RUN, day, 99, "task", None, step="reserve.append")
+        ledger.append("RELEASED", made, {}, step="release.append")
+    world.close()
     code, _document, said = run("--library", str(library), "--count", "1", "--time-scale", SCALE)
     assert code == 0, said
+    for index in (library / "quota").glob("*/*.sqlite3*"):
+        index.unlink()
     return library

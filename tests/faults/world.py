@@ -199,6 +199,7 @@ def open_world(
     limit: int = 500,
     deadline_s: float = 100_000.0,
     clock: Clock | None = None,
+    account: str = ACCOUNT,
 ) -> World:
     """The means of a run over the library in `root`. Raises LedgerInvalid when the ledger is in doubt."""
     stack = ExitStack()
@@ -206,7 +207,7 @@ def open_world(
     durable = Durable(fs or UnsyncedDisk(), SystemClock(), frozenset(STEPS))
     library = Library(root)
     locks = Locks(durable, SystemClock())
-    task = Task(library=str(root), account=ACCOUNT, quota=QuotaTask(limit=limit), lang="en")
+    task = Task(library=str(root), account=account, quota=QuotaTask(limit=limit), lang="en")
     services = Services(
         run_id=run_id,
         tables=Tables.default(),
@@ -222,12 +223,12 @@ def open_world(
     )
     services.day = services.calendar.day(clock.now())
     services.started_at = services.stamp()
-    for folder in (library.runs, library.reports, library.ledger_folder(ACCOUNT)):
+    for folder in (library.runs, library.reports, library.ledger_folder(account)):
         durable.make_folders(folder, step="library.folder")
     services.manifest.move_unfinished(step="tail.move")
     services.ledger = Ledger.open(
-        library.ledger(ACCOUNT),
-        ACCOUNT,
+        library.ledger(account),
+        account,
         durable=durable,
         locks=locks,
         clock=clock,

@@ -18,6 +18,7 @@ from hibor.messages import advice
 from hibor.report import report_html, write_run_report
 from hibor.report.__main__ import main
 from hibor.report.context import link_to
+from hibor.run_view import load_run
 from tests.people.chromium import Browser
 from tests.people.conftest import Ask, Told
 
@@ -86,6 +87,13 @@ def test_page_loads_nothing_from_anywhere(told: Told) -> None:
 
 def test_same_run_gives_the_same_page(told: Told) -> None:
     assert page_of(told)[0] == page_of(told)[0]
+
+
+def test_every_run_leaves_its_page_in_its_language(told: Told) -> None:
+    """Written by the run itself; made again from the same files it is the same page."""
+    for folder, lang in zip(told.library.run_folders(), ("zh", "en"), strict=True):
+        page = report_html(load_run(told.library, folder), lang, beside=folder.path)  # type: ignore[arg-type]
+        assert folder.report.read_text("utf-8") == page
 
 
 def test_a_page_is_never_replaced(own: Told) -> None:

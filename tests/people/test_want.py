@@ -8,8 +8,11 @@ from datetime import UTC, datetime
 import pytest
 
 from hibor.catalogue import CatalogueEntry
+from hibor.clock import SystemClock
+from hibor.durable import Durable
+from hibor.durable_fs import OsFileSystem
 from hibor.run_view import manifest_rows
-from hibor.want import Want, main, read_wants, want_path
+from hibor.want import Want, main, read_wants, want_path, want_unfunded
 from tests.people.conftest import Ask, Told
 
 
@@ -56,6 +59,16 @@ def test_add_list_remove(own: Told, ask: Ask) -> None:
     assert ask(main, "remove", one["want_id"], "--library", own.path)[0] == 1
     assert read_wants(own.library).wants == ()
     assert ask(main, "add", "--library", own.path)[0] == 64
+
+
+def test_unfunded_reports_are_wished_for_once(own: Told) -> None:
+    durable = Durable(
+        OsFileSystem(), SystemClock(), frozenset({"want.append", "lock.note", "lock.drop_note"})
+    )
+    for at in ("2026-12-01T08:00:00.000+08:00", "2026-12-02T08:00:00.000+08:00"):
+        want_unfunded(own.library, durable, ["HB9", "HB8"], at=at)
+    found = read_wants(own.library).wants
+    assert [(one.code, one.source) for one in found] == [("HB9", "unfunded"), ("HB8", "unfunded")]
 
 
 def test_a_wish_ends_when_a_report_comes_after_it(own: Told) -> None:

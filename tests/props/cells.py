@@ -1,8 +1,8 @@
 """The materialiser: one item's files, ledger and journal on disk, exactly as a cell of the contract says.
 
-A cell is a node with a presence, quota state and source. Which journal records an item at a node has is written here
-from design 4 and not taken from the machine; letters are put on disk one by one:
-N nothing there, V the true bytes, I other bytes under the name, U a write this run is in doubt about.
+A cell is a node with a presence, quota state and source. Which journal records an item at a node has is
+written here from design 4 and not taken from the machine; letters are put on disk one by one: N nothing
+there, V the true bytes, I other bytes under the name, U a write this run is in doubt about.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ def make(
     closure: Closure | None = None,
     data: bytes | None = None,
 ) -> Made:
-    """Put `cell` on disk as an item of its own; with `closure` as the closed item. `data` is the file's content."""
+    """Put `cell` on disk as an item of its own; with `closure` as the closed item. `data` is the file's
+    content.
+    """
     data = pdf(0) if data is None else data
     identity, final_of = _facts(data)
     job = _job(world, cell, data)
@@ -123,14 +125,18 @@ def _job(world: World, cell: Cell, data: bytes) -> ItemJob:
         return attrs.evolve(job, copy=attrs.evolve(final, path=job.final_path))
     if cell.source == "CACHE_REUSE":
         cached = RemoteFile(
-            path=identity.path, name=identity.path.rpartition("/")[2], kind="file", size_bytes=identity.size_bytes,
-            mtime_s=identity.mtime_s, inode=identity.inode,
-        )  # fmt: skip
+            path=identity.path,
+            name=identity.path.rpartition("/")[2],
+            kind="file",
+            size_bytes=identity.size_bytes,
+            mtime_s=identity.mtime_s,
+            inode=identity.inode,
+        )
         return attrs.evolve(job, cached=cached)
     return job
 
 
-# -- journal and ledger -------------------------------------------------------------------------------------------------
+# -- journal and ledger ----------------------------------------------------------------------------
 
 
 def _ledger_and_journal(world: World, made: Made, journal: Journal) -> None:
@@ -149,7 +155,11 @@ def _ledger_and_journal(world: World, made: Made, journal: Journal) -> None:
         journal.append("TRIGGER_INTENT", _intent(world), step="intent.journal")
     if at >= 3:
         known = made.identity if cell.quota == "UNCERTAIN" else None
-        data = {"state": FULL["P03"], "identity": None if known is None else attrs.asdict(known), "changes_seen": 0}
+        data = {
+            "state": FULL["P03"],
+            "identity": None if known is None else attrs.asdict(known),
+            "changes_seen": 0,
+        }
         journal.append("STATE", data, step="seek.journal")
     if at >= 4:
         journal.append("CACHE_IDENTITY", {"identity": attrs.asdict(made.identity)}, step="identity.journal")
@@ -212,9 +222,15 @@ def _verdict_code(cell: Cell) -> str:
 def _reserve(world: World, made: Made) -> Event:
     services, job = world.services, made.job
     return services.require_ledger().reserve(
-        job.entry.report_id, job.item_id, job.run_id, services.day, services.quota_limit, "task", None,
+        job.entry.report_id,
+        job.item_id,
+        job.run_id,
+        services.day,
+        services.quota_limit,
+        "task",
+        None,
         step="reserve.append",
-    )  # fmt: skip
+    )
 
 
 def _intent(world: World) -> dict[str, Any]:
@@ -242,11 +258,13 @@ def _artifact(made: Made, reservation: Event | None) -> tuple[str, Event | None,
     return "ARTIFACT_DUPLICATE_OR_FAILED", reservation, data
 
 
-# -- letters ----------------------------------------------------------------------------------------------------------------
+# -- letters ---------------------------------------------------------------------------------------
 
 
 def put(world: World, made: Made, name: str, letter: str) -> None:
-    """Put one object's letter on disk: N, V or I. Q and A are ledger events and are put when the cell is made."""
+    """Put one object's letter on disk: N, V or I. Q and A are ledger events and are put when the cell is
+    made.
+    """
     if letter in "NU":
         return
     _PUT[name](world, made, letter)
@@ -275,18 +293,37 @@ def _manifest(world: World, made: Made, letter: str) -> None:
     final = made.final if made.cell.presence[1] == "V" else None
     draft = observed(world, made)
     row = ManifestRow(
-        manifest_row_id=row_id(job.run_id, job.item_id), run_id=job.run_id, item_id=job.item_id,
-        report_id=entry.report_id, source=job.source, title=entry.title, institution=entry.institution,
-        date=entry.date, analysts=entry.analysts, stock_code=entry.stock_code, stock_name=entry.stock_name,
-        industry=None, report_type=None, rating=None, final_path=final and final.path,
-        bytes=final and final.size_bytes, sha256=final and final.sha256, page_count=final and final.page_count,
-        restricted=False, match_basis=None if draft.identity is None else draft.identity.basis,
+        manifest_row_id=row_id(job.run_id, job.item_id),
+        run_id=job.run_id,
+        item_id=job.item_id,
+        report_id=entry.report_id,
+        source=job.source,
+        title=entry.title,
+        institution=entry.institution,
+        date=entry.date,
+        analysts=entry.analysts,
+        stock_code=entry.stock_code,
+        stock_name=entry.stock_name,
+        industry=None,
+        report_type=None,
+        rating=None,
+        final_path=None if final is None else final.path,
+        bytes=None if final is None else final.size_bytes,
+        sha256=None if final is None else final.sha256,
+        page_count=None if final is None else final.page_count,
+        restricted=False,
+        match_basis=None if draft.identity is None else draft.identity.basis,
         quota_state=draft.quota_state,
-        reservation_event_id=draft.reservation and draft.reservation.event_id,
-        quota_terminal_event_id=draft.quota_terminal and draft.quota_terminal.event_id,
-        artifact_event_id=draft.artifact and draft.artifact.event_id, at=world.services.stamp(),
-    )  # fmt: skip
+        reservation_event_id=_id(draft.reservation),
+        quota_terminal_event_id=_id(draft.quota_terminal),
+        artifact_event_id=_id(draft.artifact),
+        at=world.services.stamp(),
+    )
     world.services.manifest.append(row, step="manifest.append")
+
+
+def _id(event: Event | None) -> str | None:
+    return None if event is None else event.event_id
 
 
 def _delivery(world: World, made: Made, letter: str) -> None:
@@ -303,9 +340,15 @@ def _timing(world: World, made: Made, letter: str) -> None:
         made.folder.timing.write_bytes(b"{}\n")
         return
     timing = Timing(
-        run_id=made.job.run_id, item_id=made.job.item_id, deadline_s=600.0, started_at=world.services.stamp(),
-        stages=(Stage(FULL["P00"], 0.0, 1.0, "phone"),), phone_s=1.0, host_s=0.5, waited_s=0.0,
-    )  # fmt: skip
+        run_id=made.job.run_id,
+        item_id=made.job.item_id,
+        deadline_s=600.0,
+        started_at=world.services.stamp(),
+        stages=(Stage(FULL["P00"], 0.0, 1.0, "phone"),),
+        phone_s=1.0,
+        host_s=0.5,
+        waited_s=0.0,
+    )
     write_timing(made.folder.timing, timing, world.services.durable, step="timing.write")
 
 
@@ -318,13 +361,20 @@ def _terminal(world: World, made: Made, letter: str) -> None:
     closure = made.closure or Closure("C01_NEW_SUCCESS", FULL["P09"])
     row = world.services.manifest.find(made.job.run_id, made.job.item_id)
     terminal = Terminal(
-        item=item, presence=made.cell.presence, closure_variant=closure.variant,
-        source_state=closure.source_state, ledger_head=world.services.ledger_head(),
-        delivery_sha256=_sha(made.folder.delivery), timing_sha256=_sha(made.folder.timing),
-        manifest_line_sha256=None if row is None else row.line_sha256, written_at=world.services.stamp(),
-    )  # fmt: skip
+        item=item,
+        presence=made.cell.presence,
+        closure_variant=closure.variant,
+        source_state=closure.source_state,
+        ledger_head=world.services.ledger_head(),
+        delivery_sha256=_sha(made.folder.delivery),
+        timing_sha256=_sha(made.folder.timing),
+        manifest_line_sha256=None if row is None else row.line_sha256,
+        written_at=world.services.stamp(),
+    )
     keys = world.services.tables.keys
-    write_terminal(made.folder.terminal, terminal, world.services.durable, item_keys=keys, step="terminal.write")
+    write_terminal(
+        made.folder.terminal, terminal, world.services.durable, item_keys=keys, step="terminal.write"
+    )
 
 
 _PUT = {"S": _staging, "F": _final, "M": _manifest, "D": _delivery, "T": _timing, "Z": _terminal}
@@ -334,12 +384,14 @@ def _sha(path: Path) -> str | None:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
 
 
-# -- what is read back ---------------------------------------------------------------------------------------------------------
+# -- what is read back -----------------------------------------------------------------------------
 
 
 def observed(world: World, made: Made, *doubts: str) -> Draft:
     """The item's facts as a run reads them back from disk; `doubts` are objects this run is unsure of."""
-    journal = Journal(made.folder.journal, world.services.durable, world.clock, world.services.calendar.tzinfo)
+    journal = Journal(
+        made.folder.journal, world.services.durable, world.clock, world.services.calendar.tzinfo
+    )
     draft = Draft(job=ItemJob.from_opened(journal.records[0].data))
     draft.replay(journal.records)
     probe(draft, world.services)
@@ -359,7 +411,7 @@ def doubted(presence: str) -> tuple[str, ...]:
 
 
 def _public(world: World, made: Made) -> dict[str, Any] | None:
-    """The public item as the naive twin says it, from facts read back; None for an item that is not closed."""
+    """The public item as the naive twin says it, from facts read back; None while it is not closed."""
     if made.closure is None:
         return None
     cell = made.cell
@@ -376,9 +428,20 @@ def _stand_in(made: Made) -> dict[str, Any]:
     values: dict[str, Any] = dict.fromkeys(samples.KEYS)
     entry = made.job.entry
     values.update(
-        schema_version=1, run_id=made.job.run_id, item_index=made.job.index, item_id=made.job.item_id,
-        report_id=entry.report_id, source=made.job.source, state=v006.CLOSED, status="SUCCESS", error_or_note="NONE",
-        quota_state=made.cell.quota, title=entry.title, final_path=made.final.path, bytes=made.final.size_bytes,
-        sha256=made.final.sha256, page_count=made.final.page_count,
-    )  # fmt: skip
+        schema_version=1,
+        run_id=made.job.run_id,
+        item_index=made.job.index,
+        item_id=made.job.item_id,
+        report_id=entry.report_id,
+        source=made.job.source,
+        state=v006.CLOSED,
+        status="SUCCESS",
+        error_or_note="NONE",
+        quota_state=made.cell.quota,
+        title=entry.title,
+        final_path=made.final.path,
+        bytes=made.final.size_bytes,
+        sha256=made.final.sha256,
+        page_count=made.final.page_count,
+    )
     return values

@@ -1,7 +1,7 @@
 """What holds after every item, whatever happened to it (design 7 "Invariants").
 
-Everything is read again from disk by readers of this folder: the ledger line by line, the journal record by record,
-and the public item is rebuilt by the naive twin of V006 §3.
+Everything is read again from disk by readers of this folder: the ledger line by line, the journal record by
+record, and the public item is rebuilt by the naive twin of V006 §3.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def check_item(item: ItemRun) -> None:
 
 
 def check_closed(item: ItemRun, shown: dict[str, Any]) -> None:
-    """Z holds the item; rebuilt from disk alone, with the ledger up to Z's head, it is the same (ruling R19)."""
+    """Z holds the item; rebuilt from disk with the ledger up to Z's head it is the same (ruling R19)."""
     stored = json.loads(item.folder.terminal.read_text(encoding="utf-8"))
     assert stored["item"] == shown
     lane, source = item.job.lane, v006.SHORT_OF[stored["source_state"]]
@@ -56,7 +56,9 @@ def check_closed(item: ItemRun, shown: dict[str, Any]) -> None:
         family = item.services.require_ledger().family_of(draft.reservation, head=_head(stored))
         draft.quota_terminal, draft.artifact = family.quota, family.artifact
         draft.quota_state = family.quota_state
-    evidence = attrs.evolve(probe(attrs.evolve(draft, doubts=set(draft.doubts)), item.services), uncertain=False)
+    evidence = attrs.evolve(
+        probe(attrs.evolve(draft, doubts=set(draft.doubts)), item.services), uncertain=False
+    )
     closed = attrs.evolve(evidence, presence=stored["presence"], artifact=_kind(item, stored))
     snapshot = draft.snapshot(v006.CLOSED, closed)
     closure = Closure(stored["closure_variant"], stored["source_state"])
@@ -93,7 +95,9 @@ def fresh_draft(item: ItemRun) -> Draft:
 
 
 def check_ledger(path: Path) -> list[dict[str, Any]]:
-    """The chain holds, and every family lived as V006 allows: at most one quota terminal, at most one artifact."""
+    """The chain holds, and every family lived as V006 allows: at most one quota terminal, at most one
+    artifact.
+    """
     events = read_ledger(path) if path.exists() else []
     families: dict[str, list[str]] = {}
     for event in events:
@@ -118,5 +122,7 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and ".lock" not in path.name and not path.name.endswith((".sqlite3", "-wal", "-shm"))
+        if path.is_file()
+        and ".lock" not in path.name
+        and not path.name.endswith((".sqlite3", "-wal", "-shm"))
     }

@@ -1,9 +1,9 @@
 """What the suite reached through side effects: the coverage table of design 7, and its gate.
 
-Only the real item machine counts: a cell when the probe of a driven item showed it, an edge or closing when the
-machine committed it on probed evidence, codes, notes and stops when an item ended with them. What the contract says
-there is to reach comes from the tables; what need not be reached comes from `known_unreachable` alone, with one rule:
-a closing never shows a longer prefix than its source (ruling R5), C02 aside.
+Only the real item machine counts: a cell when the probe of a driven item showed it, an edge or closing when
+the machine committed it on probed evidence, codes, notes and stops when an item ended with them. What the
+contract says there is to reach comes from the tables; what need not be reached comes from `known_unreachable`
+alone, with one rule: a closing never shows a longer prefix than its source (ruling R5), C02 aside.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from fsm import ItemMachine, Tables, Verdict, WorkOrder, verdict
 from fsm.closures import source_prefix_length
 from generated.unreachable import KNOWN_UNREACHABLE
 from hibor.evidence import Evidence
-from hibor.item import ItemResult, ItemRun
+from hibor.item import ItemRun
 from tools.audit.closing import accepted_closings
 
+VERDICT_EVENT = "refused"
 TABLES = ("cells", "edges", "closures", "codes", "notes", "stops")
 
 
@@ -75,7 +76,8 @@ def closing_key(variant: str, lane: str, state: str, presence: str) -> str:
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[None]:
     """Listen to every item machine of this process."""
-    commit, probe, finish, broken = ItemMachine.commit, ItemRun.probe, ItemRun._finish, ItemRun._broken
+    commit, probe, perform = ItemMachine.commit, ItemRun.probe, ItemRun.perform
+    finish, broken = ItemRun._finish, ItemRun._broken
 
     def committed(self: ItemMachine, order: WorkOrder, facts: Any, before: str, after: str) -> None:
         commit(self, order, facts, before, after)
@@ -85,6 +87,12 @@ def recording(recorder: Recorder) -> Iterator[None]:
         evidence = probe(self)
         recorder.saw(self, evidence)
         return evidence
+
+    def performed(self: ItemRun, event: str) -> None:
+        node, quota = self.machine.node, self.draft.quota_state
+        perform(self, event)
+        if event == VERDICT_EVENT:  # ruling R11: the stop is the verdict; what follows closes it
+            recorder.note("stops", f"{self.job.lane} {node} {quota} {self.draft.verdict_code}")
 
     def finished(self: ItemRun, *args: Any, **more: Any) -> None:
         finish(self, *args, **more)
@@ -103,7 +111,7 @@ def recording(recorder: Recorder) -> Iterator[None]:
 
     patched: Mapping[Any, Mapping[str, Any]] = {
         ItemMachine: {"commit": committed},
-        ItemRun: {"probe": probed, "_finish": finished, "_broken": broke},
+        ItemRun: {"probe": probed, "perform": performed, "_finish": finished, "_broken": broke},
     }
     for owner, methods in patched.items():
         for name, method in methods.items():
@@ -112,7 +120,8 @@ def recording(recorder: Recorder) -> Iterator[None]:
         yield
     finally:
         ItemMachine.commit = commit  # type: ignore[method-assign]
-        ItemRun.probe, ItemRun._finish, ItemRun._broken = probe, finish, broken  # type: ignore[method-assign]
+        ItemRun.probe, ItemRun.perform = probe, perform  # type: ignore[method-assign]
+        ItemRun._finish, ItemRun._broken = finish, broken  # type: ignore[method-assign]
 
 
 def _note_stop(recorder: Recorder, item: ItemRun, closing: Mapping[str, Any]) -> None:
@@ -128,7 +137,7 @@ def _note_stop(recorder: Recorder, item: ItemRun, closing: Mapping[str, Any]) ->
     recorder.note("stops", f"{item.job.lane} {node} {draft.quota_state} {item.result and item.result.code}")
 
 
-# -- what there is to reach -----------------------------------------------------------------------------------------------------
+# -- what there is to reach ------------------------------------------------------------------------
 
 
 def due(tables: Tables) -> dict[str, list[str]]:
@@ -144,7 +153,11 @@ def due(tables: Tables) -> dict[str, list[str]]:
     for code, kind in tables.code_class.items():
         if kind in ("FAIL", "STOP"):
             notes.append(str(tables.notes[tables.status_of_class[kind]]).format(code=code))
-    notes += [tables.notes["DUPLICATE"], tables.notes["success_uncertain_trigger"], *tables.notes["SUCCESS"].values()]
+    notes += [
+        tables.notes["DUPLICATE"],
+        tables.notes["success_uncertain_trigger"],
+        *tables.notes["SUCCESS"].values(),
+    ]
     stops = [
         f"{lane} {node} {quota} {code}"
         for lane, nodes in tables.keep_or_close.items() for node, quotas in nodes.items()
@@ -187,7 +200,11 @@ def _why_not(tables: Tables, variant: str, lane: str, state: str, presence: str)
             return row["reason"]
     own = "V" * source_prefix_length(lane, state, tables)
     producer = state in tables.closures[variant]["producer"]
-    if producer and prefix.rstrip("N") != own and not any(w["closing"] == variant for w in tables.closing_windows):
+    if (
+        producer
+        and prefix.rstrip("N") != own
+        and not any(w["closing"] == variant for w in tables.closing_windows)
+    ):
         return "a closure writes Z and nothing else, so the prefix is the source's own (ruling R5)"
     return None
 

@@ -1,4 +1,5 @@
-"""Every cell for real: put on disk, read back by probe and recovery; every neighbour that is not legal is refused.
+"""Every cell for real: put on disk, read back by probe and recovery; every neighbour that is not legal is
+refused.
 
 Design 7 gate 3; V006 §2, §5.1-5.3; rulings R1, R2, R5, R16-R18, R29.
 """
@@ -21,7 +22,19 @@ from hibor.package.manifest import ManifestInvalid
 from hibor.package.terminal import read_terminal
 from hibor.quota.errors import QuotaError
 from tests.fsm import samples, v006
-from tests.props.cells import OBJECTS, Cell, Made, cells, doubted, full, make, observed, publish_intent, put, read_back
+from tests.props.cells import (
+    OBJECTS,
+    Cell,
+    Made,
+    cells,
+    doubted,
+    full,
+    make,
+    observed,
+    publish_intent,
+    put,
+    read_back,
+)
 from tests.props.world import World, world
 
 CELLS = list(cells())
@@ -41,7 +54,9 @@ def test_a_cell_on_disk_is_read_back_as_that_cell(place: World, cell: Cell) -> N
     assert evidence.presence == cell.presence
     assert evidence.artifact == cell.kind
     assert evidence.uncertain == ("U" in cell.presence)
-    assert verdict(cell.lane, full(cell.short), evidence.presence) == ("HALT" if "U" in cell.presence else "LEGAL")
+    assert verdict(cell.lane, full(cell.short), evidence.presence) == (
+        "HALT" if "U" in cell.presence else "LEGAL"
+    )
 
 
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if "U" not in cell.presence], ids=str)
@@ -52,7 +67,11 @@ def test_recovery_understands_a_cell_as_its_node(place: World, cell: Cell) -> No
     assert (leftover.node, leftover.draft.presence) == (full(cell.node), cell.presence)
     assert leftover.draft.quota_state == cell.quota
     snapshot = leftover.draft.validated
-    assert (snapshot.state, snapshot.presence, snapshot.artifact) == (full(cell.short), cell.presence, cell.kind)
+    assert (snapshot.state, snapshot.presence, snapshot.artifact) == (
+        full(cell.short),
+        cell.presence,
+        cell.kind,
+    )
 
 
 def _letters(name: str) -> str:
@@ -105,7 +124,9 @@ def _outcome(opened: World, cell: Cell, name: str, letter: str, presence: str) -
         return "not examined"
     # Ruling R29: without the artifact event the final does not count yet.
     shown = presence[0] + "N" + presence[2:] if name == "A" and letter == "N" else presence
-    if name == "M" and letter == "I":  # in a manifest nobody can read, whether this item's row is there cannot be told
+    if (
+        name == "M" and letter == "I"
+    ):  # in a manifest nobody can read, whether this item's row is there cannot be told
         shown = presence[:4] + "U" + presence[5:]
     assert evidence.presence == shown, (name, letter)
     assert verdict(cell.lane, full(cell.short), evidence.presence) in ("CONTRACT_ERROR", "UNCERTAIN")
@@ -124,7 +145,9 @@ def _recovered(opened: World, cell: Cell, made: Made) -> str:
 
 
 def _changed(opened: World, cell: Cell, name: str, letter: str, presence: str) -> Made:
-    """The neighbour on disk. A ledger event is there or not; anything else under its name is no ledger at all."""
+    """The neighbour on disk. A ledger event is there or not; anything else under its name is no ledger at
+    all.
+    """
     if letter == "U":
         return make(opened, cell)
     if name in "QA":
@@ -139,8 +162,13 @@ def _changed(opened: World, cell: Cell, name: str, letter: str, presence: str) -
             return _without_quota_terminal(opened, cell, presence, kind)
         return make(opened, attrs.evolve(cell, presence=presence, kind=kind, quota=quota))
     made = make(opened, cell)
-    path = {"S": made.folder.staging, "F": opened.services.library.root / made.final.path,
-            "D": made.folder.delivery, "T": made.folder.timing, "Z": made.folder.terminal}.get(name)  # fmt: skip
+    path = {
+        "S": made.folder.staging,
+        "F": opened.services.library.root / made.final.path,
+        "D": made.folder.delivery,
+        "T": made.folder.timing,
+        "Z": made.folder.terminal,
+    }.get(name)
     if letter == "N":
         (path or opened.services.library.manifest).unlink(missing_ok=True)
     else:
@@ -149,19 +177,24 @@ def _changed(opened: World, cell: Cell, name: str, letter: str, presence: str) -
 
 
 def _without_quota_terminal(opened: World, cell: Cell, presence: str, kind: str | None) -> Made:
-    """A family without the event that Q stands for, or with one for A that cannot follow: the ledger refuses it, or
-    the item is left with less."""
+    """A family without the event that Q stands for, or with one for A that cannot follow: the ledger refuses
+    it, or the item is left with less.
+    """
     reserved = attrs.evolve(cell, presence=presence, kind=kind)
     return make(opened, reserved)
 
 
-# -- closings -------------------------------------------------------------------------------------------------------------------
+# -- closings --------------------------------------------------------------------------------------
 
 
 def _closings() -> Iterator[tuple[Cell, Closure, str]]:
-    """Every closing of the contract: variant × source × presence × status × quota state × source of the file."""
+    """Every closing: variant × source × presence × status × quota state × source of the file."""
     for (lane, short, presence, kind, status), variant in v006.accepted_closings().items():
-        node = v006.node_of(v006.FULL[short], presence) if variant != "C02_NEW_DUPLICATE" else short + "-N" * (short == "P05")
+        node = (
+            v006.node_of(v006.FULL[short], presence)
+            if variant != "C02_NEW_DUPLICATE"
+            else short + "-N" * (short == "P05")
+        )
         for quota in v006.NODE_QUOTA[lane, node]:
             for source in samples.SOURCES[lane]:
                 if source == "PROJECT_REUSE" and (presence[0] == "V" or variant == "C04_REUSE_DUPLICATE"):
@@ -200,9 +233,10 @@ def test_the_closings_are_all_of_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "closure", "code"), CLOSINGS,
+    ("cell", "closure", "code"),
+    CLOSINGS,
     ids=[f"{closure.variant[:3]} from {cell}" for cell, closure, _code in CLOSINGS],
-)  # fmt: skip
+)
 def test_a_closing_on_disk_is_read_back_whole(place: World, cell: Cell, closure: Closure, code: str) -> None:
     made = make(place, cell, closure=closure, code=code)
     doubts = doubted(cell.presence)
@@ -212,11 +246,17 @@ def test_a_closing_on_disk_is_read_back_whole(place: World, cell: Cell, closure:
     tables = place.services.tables
     stored = read_terminal(made.folder.terminal, place.services.durable, item_keys=tables.keys)
     assert (stored.presence, stored.closure_variant, stored.source_state) == (
-        cell.presence, closure.variant, closure.source_state,
-    )  # fmt: skip
-    rebuilt = build_terminal_item(draft.snapshot(tables.closed_state, evidence), ItemOutcome(code, closure), tables)
+        cell.presence,
+        closure.variant,
+        closure.source_state,
+    )
+    rebuilt = build_terminal_item(
+        draft.snapshot(tables.closed_state, evidence), ItemOutcome(code, closure), tables
+    )
     assert rebuilt.to_dict() == dict(stored.item)
-    assert not [one for one in find(place.services)[0] if one.folder == made.folder], "a closed item is no leftover"
+    assert not [one for one in find(place.services)[0] if one.folder == made.folder], (
+        "a closed item is no leftover"
+    )
 
 
 @pytest.mark.parametrize("name", ["D", "T", "M"])
@@ -225,12 +265,14 @@ def test_a_terminal_whose_package_changed_is_not_whole(tmp_path: Path, name: str
     with world(tmp_path) as opened:
         made = make(opened, cell, closure=Closure("C01_NEW_SUCCESS", v006.FULL["P09"]), code="NONE")
         assert read_back(opened, made).presence == cell.presence
-        path = {"D": made.folder.delivery, "T": made.folder.timing, "M": opened.services.library.manifest}[name]
+        path = {"D": made.folder.delivery, "T": made.folder.timing, "M": opened.services.library.manifest}[
+            name
+        ]
         path.unlink()
         assert read_back(opened, made).presence[7] == "I"
 
 
-# -- windows ----------------------------------------------------------------------------------------------------------------
+# -- windows ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("prefix", v006.PREFIXES)
@@ -262,7 +304,11 @@ def test_the_publish_window_shows_no_final_and_is_rolled_forward(place: World, l
         put(place, made, "F", "V")
     leftover = understand(made.folder, place.services)
     assert leftover is not None
-    assert (leftover.node, leftover.mark, leftover.action) == (full("P05-N"), "PUBLISH_INTENT", "roll_forward")
+    assert (leftover.node, leftover.mark, leftover.action) == (
+        full("P05-N"),
+        "PUBLISH_INTENT",
+        "roll_forward",
+    )
     assert leftover.draft.presence == "VNVNNNNN", "until A is durable F counts as absent (ruling R29)"
 
 

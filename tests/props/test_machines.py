@@ -1,10 +1,11 @@
 """Random walks over the real item machine, real files and a real ledger (design 7 gate 4).
 
-Rules: an item stands at any cell of the contract, works on, stops with any admissible code, meets an error of the
-disk in any durable step, loses its run, is taken up by the next one, is written off; the window closes, the ledger
-comes into doubt, a foreign file appears, another process reserves in the same ledger. After every rule: books and
-files agree, a final or a terminal is never changed, a family never has a second tap, looking twice changes nothing.
-The walks with a phone are in `test_phone_walks.py`; `--hypothesis-profile=deep` or HIBOR_DEEP=1 walk longer.
+Rules: an item stands at any cell of the contract, works on, stops with any admissible code, meets an error of
+the disk in any durable step, loses its run, is taken up by the next one, is written off; the window closes,
+the ledger comes into doubt, a foreign file appears, another process reserves in the same ledger. After every
+rule: books and files agree, a final or a terminal is never changed, a family never has a second tap, looking
+twice changes nothing. The walks with a phone are in `test_phone_walks.py`; `--hypothesis-profile=deep` or
+HIBOR_DEEP=1 walk longer.
 """
 
 from __future__ import annotations
@@ -23,21 +24,34 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from hibor.effects import WORK
+from hibor.evidence import probe
 from hibor.failures import EffectFailure
 from hibor.item import ItemRun
 from hibor.leftovers import find, resume, settle_lost, write_off
 from hibor.quota.conservation import audit
 from hibor.quota.errors import LedgerInvalid, QuotaError
 from tests.fsm import v006
-from tests.props.cells import Cell, cells, full, make, observed, probe, put
+from tests.props.cells import Cell, cells, full, make, observed, probe
 from tests.props.invariants import check_ledger, tree
 from tests.props.offline import Mischief
 from tests.props.world import SetClock, World, world
 
 DEEP = os.environ.get("HIBOR_DEEP") == "1"
 CELLS = [cell for cell in cells() if "U" not in cell.presence]
-STEPS = ("publish.link", "artifact.append", "reject.append", "manifest.append", "delivery.write", "timing.write",
-         "terminal.write", "closing.journal", "kept.journal", "code.journal", "reserve.append", "staging.remove")  # fmt: skip
+STEPS = (
+    "publish.link",
+    "artifact.append",
+    "reject.append",
+    "manifest.append",
+    "delivery.write",
+    "timing.write",
+    "terminal.write",
+    "closing.journal",
+    "kept.journal",
+    "code.journal",
+    "reserve.append",
+    "staging.remove",
+)
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS)
 MOST_ITEMS = 5
 
@@ -71,7 +85,7 @@ class LibraryWalk(RuleBasedStateMachine):
         self.stack.close()
         shutil.rmtree(self.root.parent, ignore_errors=True)
 
-    # -- rules --------------------------------------------------------------------------------------------------------
+    # -- rules -------------------------------------------------------------------------------------
 
     @precondition(lambda self: len(self.items) < MOST_ITEMS)
     @rule(cell=st.sampled_from(CELLS), damaged=st.booleans())
@@ -110,10 +124,12 @@ class LibraryWalk(RuleBasedStateMachine):
         item = data.draw(st.sampled_from(self._running()))
         short = item.machine.node[:3] + (item.machine.node[-2:] if item.machine.node[-2] == "-" else "")
         quota = item.draft.quota_state
-        if (item.job.lane, short) not in v006.NODE_QUOTA or quota not in v006.NODE_QUOTA[item.job.lane, short]:
+        if (item.job.lane, short) not in v006.NODE_QUOTA or quota not in v006.NODE_QUOTA[
+            item.job.lane, short
+        ]:
             return
         if short.endswith("-V") and short != "P02-V":
-            codes = [item.draft.verdict_code]  # the verdict is durable: it is closed with its own code
+            codes = [str(item.draft.verdict_code)]  # the verdict is durable: it is closed with its own code
         else:
             codes = sorted(v006.domain(short, quota))
         code = data.draw(st.sampled_from(codes))
@@ -121,11 +137,18 @@ class LibraryWalk(RuleBasedStateMachine):
         def fail(_item: ItemRun) -> str:
             raise EffectFailure("unexpected", "made to fail", code=code)
 
-        with patch("hibor.item.WORK", MappingProxyType({**dict.fromkeys(WORK, fail), "finish_rejected": WORK["finish_rejected"]})):
+        with patch(
+            "hibor.item.WORK",
+            MappingProxyType({**dict.fromkeys(WORK, fail), "finish_rejected": WORK["finish_rejected"]}),
+        ):
             item.advance()
         item.settle()
 
-    @rule(step=st.sampled_from(STEPS), call=st.sampled_from(("write", "fsync", "link")), number=st.sampled_from(ERRORS))
+    @rule(
+        step=st.sampled_from(STEPS),
+        call=st.sampled_from(("write", "fsync", "link")),
+        number=st.sampled_from(ERRORS),
+    )
     def the_disk_fails(self, step: str, call: str, number: int) -> None:
         """From now on, in this run, a step meets an error."""
         self.disk.fails(step, call, number)  # type: ignore[arg-type]
@@ -160,9 +183,15 @@ class LibraryWalk(RuleBasedStateMachine):
             job = other.job("NEW_TRIGGER", report_id=f"HB2026112900{self.runs:02}{number}")
             try:
                 reservation = other.services.require_ledger().reserve(
-                    job.entry.report_id, job.item_id, job.run_id, other.services.day, 1000, "task", None,
+                    job.entry.report_id,
+                    job.item_id,
+                    job.run_id,
+                    other.services.day,
+                    1000,
+                    "task",
+                    None,
                     step="reserve.append",
-                )  # fmt: skip
+                )
                 other.services.require_ledger().append("RELEASED", reservation, {}, step="release.append")
             except QuotaError:
                 return
@@ -197,7 +226,7 @@ class LibraryWalk(RuleBasedStateMachine):
             if result is not None and not result.uncertain and not result.contract_error:
                 assert result.closed or not leftover.folder.terminal.exists()
 
-    # -- invariants --------------------------------------------------------------------------------------------------------
+    # -- invariants --------------------------------------------------------------------------------
 
     @invariant()
     def what_is_published_or_closed_never_changes(self) -> None:
@@ -232,8 +261,8 @@ class LibraryWalk(RuleBasedStateMachine):
 
 TestLibraryWalk = LibraryWalk.TestCase
 TestLibraryWalk.settings = settings(
-    max_examples=400 if DEEP else 6,
-    stateful_step_count=40 if DEEP else 10,
+    max_examples=400 if DEEP else 10,
+    stateful_step_count=40 if DEEP else 12,
     deadline=None,
     derandomize=not DEEP,
     suppress_health_check=list(HealthCheck),

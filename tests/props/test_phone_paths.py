@@ -1,7 +1,9 @@
-"""The paths that need a phone, over the simulated one behind a real adb server (design 7 gate 4; V006 §5.4 P03, P04).
+"""The paths that need a phone, over the simulated one behind a real adb server (design 7 gate 4; V006 §5.4
+P03, P04).
 
-One phone plays them all: each path has a report of its own, and the phone's faults strike that report alone. What the
-phone really served is compared with the ledger for every path: at most one tap a family, nothing served unconfirmed.
+One phone plays them all: each path has a report of its own, and the phone's faults strike that report alone.
+What the phone really served is compared with the ledger for every path: at most one tap a family, nothing
+served unconfirmed.
 """
 
 from __future__ import annotations
@@ -23,7 +25,18 @@ from hibor.device.protocol import RemoteFile
 from hibor.item import ItemRun
 from hibor.leftovers import resume, understand, write_off
 from hibor.sim.server import PrivateAdbServer
-from tests.faults.world import FIRST_RUN, NEXT_RUN, PROFILE, QUICK, Phone, World, feed_of, moment, open_world, warm_phone
+from tests.faults.world import (
+    FIRST_RUN,
+    NEXT_RUN,
+    PROFILE,
+    QUICK,
+    Phone,
+    World,
+    feed_of,
+    moment,
+    open_world,
+    warm_phone,
+)
 from tests.props.invariants import check_ledger
 from tests.props.offline import DONE, DUPLICATE, P10, REUSED, WARNING, End, differences, kept
 
@@ -219,7 +232,7 @@ def held(scene: Scene) -> ItemRun:
 
 def fault(kind: str, **values: Any) -> str:
     """One fault of a scenario file; `{rank}` and `{file}` are filled in for the path's report."""
-    lines = [f'kind = "{kind}"', *(f'{key} = {_toml(value)}' for key, value in values.items())]
+    lines = [f'kind = "{kind}"', *(f"{key} = {_toml(value)}" for key, value in values.items())]
     return "[[fault]]\n" + "\n".join(lines) + "\n"
 
 
@@ -244,46 +257,108 @@ def failed(code: str, presence: str) -> End:
 
 PATHS = (
     Path_("delivered", plain, DONE),
-    Path_("no download was started", plain, End(P10, "TRIGGER_NOT_OCCURRED", "C07_TRIGGER_CLOSED_NO_ARTIFACT", "NNVNNNNV"),
-          of_report("tap_ignored", control="dialog_ok")),
-    Path_("nobody can tell, nothing came", blind,
-          End(P10, "TRIGGER_UNCERTAIN", "C07_TRIGGER_CLOSED_NO_ARTIFACT", "NNVNNNNV"), of_report("file_never")),
-    Path_("nobody can tell, the file came", blind, attrs.evolve(DONE, note=WARNING),
-          of_report("prepare_slow", wait_s=20.0)),
+    Path_(
+        "no download was started",
+        plain,
+        End(P10, "TRIGGER_NOT_OCCURRED", "C07_TRIGGER_CLOSED_NO_ARTIFACT", "NNVNNNNV"),
+        of_report("tap_ignored", control="dialog_ok"),
+    ),
+    Path_(
+        "nobody can tell, nothing came",
+        blind,
+        End(P10, "TRIGGER_UNCERTAIN", "C07_TRIGGER_CLOSED_NO_ARTIFACT", "NNVNNNNV"),
+        of_report("file_never"),
+    ),
+    Path_(
+        "nobody can tell, the file came",
+        blind,
+        attrs.evolve(DONE, note=WARNING),
+        of_report("prepare_slow", wait_s=20.0),
+    ),
     Path_("changed once while pulled", plain, DONE, of_file("file_grows_in_pull", call=2, amount=64)),
-    Path_("changed twice while pulled", plain, kept("P03", "REMOTE_FILE_CHANGED", "NNVNNNNN"),
-          of_file("file_grows_in_pull", call=2, amount=64) + of_file("file_grows_in_pull", call=4, amount=64)),
-    Path_("partial pull", plain, failed("BYTE_COUNT_MISMATCH", "INVVNNNV"),
-          of_file("pull_truncate", call=2, times=3, at_bytes=2000)),
-    Path_("hash mismatch", plain, failed("HASH_MISMATCH", "INVVNNNV"),
-          of_file("pull_flip", call=2, times=3, at_bytes=2000)),
-    Path_("refused while pulled", plain, failed("PULL_FAILED", "INVVNNNV"), of_file("deny", site="data", call=2, times=9)),
-    Path_("refused while matched", plain, failed("PULL_FAILED", "NNVVNNNV"), of_file("deny", site="data", times=9)),
-    Path_("link lost while pulled", plain, kept("P04", "PROCESS_LIVENESS_UNKNOWN", "INVNNNNN"),
-          of_file("link_drop", site="data", call=2, times=3, at_bytes=1000)),
+    Path_(
+        "changed twice while pulled",
+        plain,
+        kept("P03", "REMOTE_FILE_CHANGED", "NNVNNNNN"),
+        of_file("file_grows_in_pull", call=2, amount=64) + of_file("file_grows_in_pull", call=4, amount=64),
+    ),
+    Path_(
+        "partial pull",
+        plain,
+        failed("BYTE_COUNT_MISMATCH", "INVVNNNV"),
+        of_file("pull_truncate", call=2, times=3, at_bytes=2000),
+    ),
+    Path_(
+        "hash mismatch",
+        plain,
+        failed("HASH_MISMATCH", "INVVNNNV"),
+        of_file("pull_flip", call=2, times=3, at_bytes=2000),
+    ),
+    Path_(
+        "refused while pulled",
+        plain,
+        failed("PULL_FAILED", "INVVNNNV"),
+        of_file("deny", site="data", call=2, times=9),
+    ),
+    Path_(
+        "refused while matched",
+        plain,
+        failed("PULL_FAILED", "NNVVNNNV"),
+        of_file("deny", site="data", times=9),
+    ),
+    Path_(
+        "link lost while pulled",
+        plain,
+        kept("P04", "PROCESS_LIVENESS_UNKNOWN", "INVNNNNN"),
+        of_file("link_drop", site="data", call=2, times=3, at_bytes=1000),
+    ),
     Path_("no file came", plain, kept("P03", "CACHE_TIMEOUT", "NNVNNNNN"), of_report("file_never")),
     Path_("the same file came twice", plain, DONE, of_report("two_files")),
     Path_("encrypted", plain, failed("PDF_ENCRYPTED", "VNVVNNNV"), of_report("pdf", variant="encrypted")),
-    Path_("another report's page", plain, End(P10, "DETAIL_RESULT_MISMATCH", "C06_RESERVED_STOP", "NNNNNNNV"),
-          of_report("wrong_detail")),
-    Path_("closed on request", written_off("P03"), End(P10, "CACHE_TIMEOUT", "C07_TRIGGER_CLOSED_NO_ARTIFACT", "NNVNNNNV"),
-          of_report("file_never")),
+    Path_(
+        "another report's page",
+        plain,
+        End(P10, "DETAIL_RESULT_MISMATCH", "C06_RESERVED_STOP", "NNNNNNNV"),
+        of_report("wrong_detail"),
+    ),
+    Path_(
+        "closed on request",
+        written_off("P03"),
+        End(P10, "CACHE_TIMEOUT", "C07_TRIGGER_CLOSED_NO_ARTIFACT", "NNVNNNNV"),
+        of_report("file_never"),
+    ),
     Path_("cache deadline", window_closes_at("P03"), kept("P03", "DEADLINE_EXPIRED", "NNVNNNNN")),
     Path_("pull deadline", window_closes_at("P04"), kept("P04", "DEADLINE_EXPIRED", "INVNNNNN")),
-    Path_("run ended before the tap", ended_before_the_tap,
-          End(P10, "TRIGGER_UNCERTAIN", "C07_TRIGGER_CLOSED_NO_ARTIFACT", "NNVNNNNV")),
+    Path_(
+        "run ended before the tap",
+        ended_before_the_tap,
+        End(P10, "TRIGGER_UNCERTAIN", "C07_TRIGGER_CLOSED_NO_ARTIFACT", "NNVNNNNV"),
+    ),
     Path_("run ended after the tap", ended_after_the_tap, DONE),
     Path_("run ended at P03", ended_at("P03"), DONE),
     Path_("run ended at P04", ended_at("P04"), DONE),
     Path_("cached file", cached, REUSED, cached=True),
-    Path_("cached file, same final", cached_and_there(True),
-          End(P10, DUPLICATE, "C04_REUSE_DUPLICATE", "NVNNVVVV", DUPLICATE), cached=True),
-    Path_("cached file, other final", cached_and_there(False),
-          End(P10, "CANDIDATE_REJECTED", "C05_PREQUOTA_STOP", "NNNNNNNV"), cached=True),
-    Path_("cached file is no PDF", cached, End(P10, "CACHE_UNREADABLE", "C05_PREQUOTA_STOP", "NNNNNNNV"),
-          of_file("deny", site="data", times=9), cached=True),
+    Path_(
+        "cached file, same final",
+        cached_and_there(True),
+        End(P10, DUPLICATE, "C04_REUSE_DUPLICATE", "NVNNVVVV", DUPLICATE),
+        cached=True,
+    ),
+    Path_(
+        "cached file, other final",
+        cached_and_there(False),
+        End(P10, "CANDIDATE_REJECTED", "C05_PREQUOTA_STOP", "NNNNNNNV"),
+        cached=True,
+    ),
+    Path_(
+        "cached file is no PDF",
+        cached,
+        End(P10, "CACHE_UNREADABLE", "C05_PREQUOTA_STOP", "NNNNNNNV"),
+        of_file("deny", site="data", times=9),
+        cached=True,
+    ),
     Path_("library copy", held, REUSED),
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")
@@ -293,7 +368,9 @@ def server() -> Iterator[PrivateAdbServer]:
 
 
 @pytest.fixture(scope="module")
-def stage(server: PrivateAdbServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Phone, list[CatalogueEntry]]]:
+def stage(
+    server: PrivateAdbServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Phone, list[CatalogueEntry]]]:
     """A phone whose reports each have the faults of their path."""
     folder = tmp_path_factory.mktemp("phone")
     with warm_phone(server, folder / "plain", QUICK) as plain_phone:

@@ -1,8 +1,8 @@
 """Every admissible code at every node, driven through the real machine over real files (design 7 gate 4).
 
-The item stands on disk at the node; its work fails with the code; what becomes of it is compared with R10, R11, R19
-and V006 §2.4 as copied by hand. The public item is compared with its rebuilding from disk for each of them
-(`invariants.check_item`), and a second look of recovery must find the same thing.
+The item stands on disk at the node; its work fails with the code; what becomes of it is compared with R10,
+R11, R19 and V006 §2.4 as copied by hand. The public item is compared with its rebuilding from disk for each
+of them (`invariants.check_item`), and a second look of recovery must find the same thing.
 """
 
 from __future__ import annotations
@@ -81,7 +81,11 @@ def test_a_stop_ends_as_ruling_r10_says(
     if "U" in cell.presence:
         assert (shown["state"], result.uncertain) == (full(cell.short), True)
         assert tree(place.root) == before, "27 writes no successor (ruling R1)"
-    elif cell.node in VERDICT_NODES and v006.STATUS_OF_CODE[code] == "FAILED" and code != "UNEXPECTED_EXCEPTION":
+    elif (
+        cell.node in VERDICT_NODES
+        and v006.STATUS_OF_CODE[code] == "FAILED"
+        and code != "UNEXPECTED_EXCEPTION"
+    ):
         rejected = (shown["state"], shown["status"], shown["stop_code"], shown["error_or_note"])
         assert rejected == (v006.CLOSED, "FAILED", code, f"FAILED:{code}")
         assert item.draft.closing is not None and item.draft.closing["variant"] == "C08_PROCESSING_FAILED"
@@ -89,7 +93,9 @@ def test_a_stop_ends_as_ruling_r10_says(
         assert shown["artifact_terminal_event_id"] is not None
     elif code in closes_at_once(cell.lane, cell.node, cell.quota):
         assert (result.closed, shown["state"], shown["stop_code"]) == (True, v006.CLOSED, code)
-        assert item.draft.presence == cell.presence[:7] + "V", "a closure writes Z and nothing else (ruling R5)"
+        assert item.draft.presence == cell.presence[:7] + "V", (
+            "a closure writes Z and nothing else (ruling R5)"
+        )
     else:
         assert (result.closed, shown["state"], shown["stop_code"]) == (False, full(cell.short), code)
         records = read_journal(item.folder.journal, place.services.durable).records
@@ -109,7 +115,9 @@ def _looked_at_again(place: World, item: ItemRun, cell: Cell) -> None:
 
 
 def _settled(place: World, item: ItemRun, cell: Cell) -> None:
-    """Ruling R19: a closed C06 item's reservation is released if nothing was tapped; all others stay as they are."""
+    """Ruling R19: a closed C06 item's reservation is released if nothing was tapped; all others stay as they
+    are.
+    """
     ledger = place.services.require_ledger()
     still_open = [one for one in ledger.open_reservations() if one.item_id == item.job.item_id]
     assert item.result is not None

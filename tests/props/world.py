@@ -1,4 +1,5 @@
-"""A library on a real disk with real ledger, manifest and durable writes, on a clock that moves when somebody waits.
+"""A library on a real disk with real ledger, manifest and durable writes, on a clock that moves when somebody
+waits.
 
 No phone: what needs one is in `station.py`. Everything here is the run's own code; only the clock is made.
 """

@@ -1,4 +1,6 @@
-"""`python -m hibor.ledger audit`: every cell and closing of the contract has its bucket, and what is lost is found."""
+"""`python -m hibor.ledger audit`: every cell and closing of the contract has its bucket, and what is lost is
+found.
+"""
 
 from __future__ import annotations
 
@@ -39,20 +41,35 @@ def closed(cell: Cell, variant: str, code: str) -> tuple[Cell, Closure, str]:
 CLOSED = {
     "delivered": closed(DELIVERED, "C01_NEW_SUCCESS", "NONE"),
     "duplicate": closed(
-        Cell(NEW, "P05-N", "VVVVVVVV", "CONFIRMED", "NEW_TRIGGER", "DUPLICATE"), "C02_NEW_DUPLICATE",
-        "DUPLICATE_EXISTING_ARTIFACT"),
+        Cell(NEW, "P05-N", "VVVVVVVV", "CONFIRMED", "NEW_TRIGGER", "DUPLICATE"),
+        "C02_NEW_DUPLICATE",
+        "DUPLICATE_EXISTING_ARTIFACT",
+    ),
     "reused": closed(Cell(PURE, "P09", "NVNNVVVV", "NONE", "CACHE_REUSE"), "C03_REUSE_SUCCESS", "NONE"),
-    "nothing reserved": closed(Cell(NEW, "P00", "NNNNNNNV", "NONE", "NEW_TRIGGER"), "C05_PREQUOTA_STOP", "QUOTA_EXHAUSTED"),
+    "nothing reserved": closed(
+        Cell(NEW, "P00", "NNNNNNNV", "NONE", "NEW_TRIGGER"), "C05_PREQUOTA_STOP", "QUOTA_EXHAUSTED"
+    ),
     "released": closed(
-        Cell(NEW, "P02-V", "NNVNNNNV", "RELEASED", "NEW_TRIGGER"), "C07_TRIGGER_CLOSED_NO_ARTIFACT",
-        "TRIGGER_NOT_OCCURRED"),
+        Cell(NEW, "P02-V", "NNVNNNNV", "RELEASED", "NEW_TRIGGER"),
+        "C07_TRIGGER_CLOSED_NO_ARTIFACT",
+        "TRIGGER_NOT_OCCURRED",
+    ),
     "written off": closed(
-        Cell(NEW, "P03-N", "NNVNNNNV", "CONFIRMED", "NEW_TRIGGER"), "C07_TRIGGER_CLOSED_NO_ARTIFACT", "CACHE_TIMEOUT"),
+        Cell(NEW, "P03-N", "NNVNNNNV", "CONFIRMED", "NEW_TRIGGER"),
+        "C07_TRIGGER_CLOSED_NO_ARTIFACT",
+        "CACHE_TIMEOUT",
+    ),
     "refused": closed(
-        Cell(NEW, "P05-V", "VNVVNNNV", "CONFIRMED", "NEW_TRIGGER", "FAILURE"), "C08_PROCESSING_FAILED", "PDF_ENCRYPTED"),
+        Cell(NEW, "P05-V", "VNVVNNNV", "CONFIRMED", "NEW_TRIGGER", "FAILURE"),
+        "C08_PROCESSING_FAILED",
+        "PDF_ENCRYPTED",
+    ),
     "published and stopped": closed(
-        Cell(NEW, "P06", "NVVVNNNV", "CONFIRMED", "NEW_TRIGGER", "SUCCESS"), "C09_POSTPUBLISH_STOP", "MANIFEST_INVALID"),
-}  # fmt: skip
+        Cell(NEW, "P06", "NVVVNNNV", "CONFIRMED", "NEW_TRIGGER", "SUCCESS"),
+        "C09_POSTPUBLISH_STOP",
+        "MANIFEST_INVALID",
+    ),
+}
 
 
 def test_every_closing_and_every_cell_is_in_exactly_one_bucket(place: World) -> None:
@@ -68,8 +85,9 @@ def test_every_closing_and_every_cell_is_in_exactly_one_bucket(place: World) -> 
     new = [cell for cell in running if cell.lane == NEW and cell.quota != "NONE"]
     closed_units = {"delivered": 3, "released": 1, "written off": 1, "refused": 1}
     assert {name: account.units[name] for name in closed_units} == {
-        **closed_units, "released": 1 + sum(cell.quota == "RELEASED" for cell in new),
-    }  # fmt: skip
+        **closed_units,
+        "released": 1 + sum(cell.quota == "RELEASED" for cell in new),
+    }
     assert sum(account.units.values()) == 6 + len(new)
     assert account.units["unexplained"] == 0 and account.files["without a row"] == 0
 

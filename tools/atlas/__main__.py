@@ -53,7 +53,7 @@ def draw(plays: tuple[str, ...], every: int, out: Path, mutants: bool) -> int:
             swept = []
             for name in plays or tuple(known):
                 click.echo(f"{name} …", err=True)
-                swept.append(sweep(theatre, name, every=every))
+                swept.append(sweep(theatre, name, every=every, each_square=True))
             for mutant in MUTANTS if mutants else ():
                 with mutant.broken():
                     killed[mutant.name] = bool(mutant.check(theatre))

@@ -1,8 +1,8 @@
 """`python -m tools.audit [--all] [--html FILE] [--json FILE] [--records DIR]`.
 
-Enumerates the whole contract and reads what the suites recorded about it. Exit 0: nothing wrong and every record is
-there and of this spec. 1: a violation. 3: no violation, but a record was not run. 64: usage. `--all` makes the records
-first, with the same interpreter.
+Enumerates the whole contract and reads what the suites recorded about it. Exit 0: nothing wrong and every
+record is there and of this spec. 1: a violation. 3: no violation, but a record was not run. 64: usage.
+`--all` makes the records first, with the same interpreter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ MAKERS: Mapping[str, tuple[str, ...]] = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = Parser(prog="python -m tools.audit", description="Enumerate the contract and judge the suites' records.")
+    parser = Parser(
+        prog="python -m tools.audit", description="Enumerate the contract and judge the suites' records."
+    )
     parser.add_argument("--all", action="store_true", help="make coverage, mutants and crash atlas first")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the page there")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the findings there")
@@ -56,7 +58,9 @@ def make_records(folder: Path) -> list[str]:
     environment = {**os.environ, "HIBOR_AUDIT_RECORDS": str(folder.resolve())}
     for name, words in MAKERS.items():
         print(f"making {name}: python {' '.join(words)}", file=sys.stderr)
-        done = subprocess.run([sys.executable, *words], cwd=ROOT, env=environment, stdout=sys.stderr, check=False)
+        done = subprocess.run(
+            [sys.executable, *words], cwd=ROOT, env=environment, stdout=sys.stderr, check=False
+        )
         if done.returncode != 0:
             failed.append(name)
     return failed
@@ -82,7 +86,10 @@ def tell(enumeration: Enumeration, records: Mapping[str, Record], failed: list[s
     for name in failed:
         bad += 1
         print(f"violation: {name}: what makes it failed")
-    print(f"{enumeration.seconds:.2f} s ({enumeration.cpu_seconds:.2f} s of processor time), peak {enumeration.peak_mb} MB")
+    print(
+        f"{enumeration.seconds:.2f} s ({enumeration.cpu_seconds:.2f} s of processor time), "
+        f"peak {enumeration.peak_mb} MB"
+    )
     if bad:
         return EXIT_VIOLATION
     return 0 if all(record.current for record in records.values()) else EXIT_NOT_RUN
@@ -97,7 +104,8 @@ def _summary(record: Record) -> str:
             for name, table in record.data["tables"].items()
         )
     if record.name == "mutants":
-        return f"; {record.data['made']} made, {record.data['killed']} killed, {len(record.data['survivors'])} survive"
+        data = record.data
+        return f"; {data['made']} made, {data['killed']} killed, {len(data['survivors'])} survive"
     return "; " + ", ".join(f"{key} {value}" for key, value in record.data.get("summary", {}).items())
 
 

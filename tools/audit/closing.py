@@ -1,7 +1,8 @@
 """All closure inputs, by cell class (V006 §2.4; rulings R4-R9).
 
-For one lane and source, letters that no closure and no row tells apart are one class; one letter stands for its class
-and its weight is counted. So every input is judged: 2 lanes × 10 sources × 5⁸ presences × 4 kinds of A × 4 statuses.
+For one lane and source, letters that no closure and no row tells apart are one class; one letter stands for
+its class and its weight is counted. So every input is judged: 2 lanes × 10 sources × 5⁸ presences × 4 kinds
+of A × 4 statuses.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Key = tuple[str, str, str, str | None, str]
 
 
 def accepting(tables: Tables, key: Key) -> list[str]:
-    """Every variant whose row accepts an input, read from the tables cell by cell and not by `match_closure`."""
+    """Every variant whose row accepts an input, read cell by cell and not by `match_closure`."""
     lane, source, presence, kind, status = key
     found = []
     row = tables.matrix[lane][source]
@@ -50,7 +51,7 @@ def accepting(tables: Tables, key: Key) -> list[str]:
 
 
 def _classes(tables: Tables, lane: str, source: str) -> Iterator[tuple[str, int]]:
-    """(presence, weight): one presence for every class of this lane and source, and how many it stands for."""
+    """(presence, weight): one presence for every class, and how many it stands for."""
     rows: list[Any] = [
         closure
         for closure in tables.closures.values()
@@ -111,7 +112,9 @@ def check_closures(tables: Tables) -> Check:
             offered.setdefault(variant, key)
         if len(found) > 1:
             counts["overlaps"] += weight
-            violations.append(Violation("overlap", SPEC, " and ".join(found) + " accept one input", _say(key)))
+            violations.append(
+                Violation("overlap", SPEC, " and ".join(found) + " accept one input", _say(key))
+            )
         if matched != (found[0] if found else None):
             text = f"match_closure says {matched} and the rows say {found}"
             violations.append(Violation("conflicting", SPEC, text, _say(key)))
@@ -165,7 +168,9 @@ def check_variants(tables: Tables) -> Check:
     """Names, producers, id patterns and codes of the variants agree with the machine and the other tables."""
     violations: list[Violation] = []
     if tuple(tables.closures) != v006.VARIANTS:
-        violations.append(Violation("conflicting", SPEC, "the ten variants in order", ", ".join(tables.closures)))
+        violations.append(
+            Violation("conflicting", SPEC, "the ten variants in order", ", ".join(tables.closures))
+        )
     for variant, closure in tables.closures.items():
         due = {source.split("-")[0] for _lane, source, of, _steps in expected.CLOSING_EDGES if of == variant}
         if set(closure["producer"]) != due:
@@ -173,7 +178,9 @@ def check_variants(tables: Tables) -> Check:
             violations.append(Violation("conflicting", SPEC, text, ", ".join(closure["producer"])))
         violations += _patterns(variant, closure)
         if set(closure["codes"]) != set(closure["statuses"]):
-            violations.append(Violation("gap", SPEC, f"{variant}: a status without codes", str(closure["codes"])))
+            violations.append(
+                Violation("gap", SPEC, f"{variant}: a status without codes", str(closure["codes"]))
+            )
     return Check("closure variants", {"variants": len(tables.closures)}, tuple(violations))
 
 

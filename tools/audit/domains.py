@@ -19,7 +19,9 @@ SPEC = "codes.yaml"
 
 
 def check_classes(tables: Tables) -> Check:
-    """Every code is in exactly one class and its class gives the contract's status; unknown codes are refused."""
+    """Every code is in exactly one class and its class gives the contract's status; unknown codes are
+    refused.
+    """
     violations: list[Violation] = []
     if set(tables.code_class) != v006.ALL_CODES:
         example = ", ".join(sorted(set(tables.code_class) ^ v006.ALL_CODES))
@@ -69,7 +71,10 @@ def _compare(
     if (found is None) != (due is None):
         word = "gap" if found is None else "conflicting"
         return [Violation(word, SPEC, f"{where} is {'refused' if found is None else 'answered'}", presence)]
-    missing, extra = sorted((due or frozenset()) - (found or set())), sorted((found or set()) - (due or set()))
+    missing, extra = (
+        sorted((due or frozenset()) - (found or set())),
+        sorted((found or set()) - (due or set())),
+    )
     violations = []
     if missing:
         violations.append(Violation("gap", SPEC, f"{where} does not admit", missing[0]))
@@ -96,7 +101,11 @@ def check_ids(tables: Tables) -> Check:
 def check_node_quota(tables: Tables) -> Check:
     """Which quota states a node may carry (V006 §2.3, ruling R14)."""
     violations: list[Violation] = []
-    found = {(lane, node): set(quotas) for lane, nodes in tables.node_quota.items() for node, quotas in nodes.items()}
+    found = {
+        (lane, node): set(quotas)
+        for lane, nodes in tables.node_quota.items()
+        for node, quotas in nodes.items()
+    }
     for key in sorted(found.keys() | expected.NODE_QUOTA.keys()):
         shown, due = found.get(key, set()), set(expected.NODE_QUOTA.get(key, ()))
         for quota in sorted(shown ^ due):
@@ -131,7 +140,9 @@ def check_without_closure(tables: Tables) -> Check:
         if codes:
             lines.append(f"{lane} {node}: {', '.join(sorted(codes))}")
         for code in sorted(codes - due):
-            violations.append(Violation("gap", "closures.yaml", f"no closure takes {code} at {lane} {node}", code))
+            violations.append(
+                Violation("gap", "closures.yaml", f"no closure takes {code} at {lane} {node}", code)
+            )
         for code in sorted(due - codes):
             text = f"{code} at {lane} {node} has a closure that R10 and R12 do not give"
             violations.append(Violation("conflicting", "closures.yaml", text, code))
@@ -140,7 +151,7 @@ def check_without_closure(tables: Tables) -> Check:
 
 
 def check_keep(tables: Tables) -> Check:
-    """Keep or close for every (lane, node, quota state, code); what is to close has a closure (ruling R10)."""
+    """Keep or close for every stop; what is to close has a closure (ruling R10)."""
     violations: list[Violation] = []
     found = {
         (lane, node, quota, code): action

@@ -1,8 +1,8 @@
 """What the audit compares with: V006 and the rulings as people copied them by hand, never read from `spec/`.
 
-The literals are those the tests of `fsm` use; what they hold inside test functions (moves, ledger, run statuses, id
-patterns) stands here once more. A table that is only compared with itself proves nothing, so this file imports
-neither `generated` nor `fsm`.
+The literals are those the tests of `fsm` use; what they hold inside test functions (moves, ledger, run
+statuses, id patterns) stands here once more. A table that is only compared with itself proves nothing, so
+this file imports neither `generated` nor `fsm`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def full(node: str) -> str:
     return v006.FULL[short] + dash + letter
 
 
-# -- V006 §2.3, §3.3: nodes, what they may carry, id patterns -------------------------------------------------------------
+# -- V006 §2.3, §3.3: nodes, what they may carry, id patterns --------------------------------------
 NODE_PRESENCES: Final = {(lane, full(node)): shown for (lane, node), shown in v006.NODE_PRESENCES.items()}
 NODE_QUOTA: Final = {(lane, full(node)): quota for (lane, node), quota in v006.NODE_QUOTA.items()}
 SHORT_NODE: Final = {full(node): node for _lane, node in v006.NODE_PRESENCES}
@@ -35,14 +35,14 @@ ID_PATTERNS: Final = samples.PATTERN
 CELLS: Final = sum(len(shown) for shown in v006.NODE_PRESENCES.values())
 """Legal and halting cells of both matrices: every defined (lane, node, presence)."""
 
-# -- design 4, "what is written before what" ---------------------------------------------------------------------------
+# -- design 4, "what is written before what" -------------------------------------------------------
 EDGES: Final = {
     (lane, full(source), event, full(target), guard, tuple(steps.split()))
     for lane, source, event, target, guard, steps, _before, _after in _EDGES
 }
-CLOSING_EDGES: Final = {
-    (row[0], full(row[1]), row[2], tuple(row[3].split())) for row in _CLOSINGS
-} | {(NEW, full("P05-N"), "C02_NEW_DUPLICATE", tuple(_C02_STEPS.split()))}
+CLOSING_EDGES: Final = {(row[0], full(row[1]), row[2], tuple(row[3].split())) for row in _CLOSINGS} | {
+    (NEW, full("P05-N"), "C02_NEW_DUPLICATE", tuple(_C02_STEPS.split()))
+}
 WORK_EVENTS: Final = {
     (lane, full(node)): frozenset(
         [event for of_lane, source, event, *_rest in _EDGES if (of_lane, source) == (lane, node)]
@@ -64,12 +64,12 @@ WORK: Final = {
     **{(lane, short): ("advance", "advance") for lane in v006.LANES for short in v006.POST},
 }
 
-# -- V006 §1 and ruling R3 -------------------------------------------------------------------------------------------------
+# -- V006 §1 and ruling R3 -------------------------------------------------------------------------
 MOVES: Final = {name: frozenset({"NV", "NU", "VU"}) for name in OBJECTS} | {
     "S": frozenset({"NV", "NU", "VU", "NI", "IV", "IN", "VN"})
 }
 
-# -- rulings R10, R19; design 4 "recovery" ------------------------------------------------------------------------------------
+# -- rulings R10, R19; design 4 "recovery" ---------------------------------------------------------
 RECOVERY: Final = {(lane, full(node)): dict(marks) for (lane, node), marks in _RECOVERY.items()}
 KEEP: Final = {
     (lane, full(node), quota, code): "close" if code in closes_at_once(lane, node, quota) else "keep"
@@ -82,7 +82,7 @@ DOUBT: Final = {
     for state in v006.OPEN_STATES
 }
 
-# -- V006 §3.3 and design 4: the life of a quota family -------------------------------------------------------------------
+# -- V006 §3.3 and design 4: the life of a quota family --------------------------------------------
 LEDGER: Final = frozenset(
     {
         ("", "RESERVED"),
@@ -96,7 +96,7 @@ LEDGER: Final = frozenset(
     }
 )
 
-# -- design 3, "run level" ---------------------------------------------------------------------------------------------------
+# -- design 3, "run level" -------------------------------------------------------------------------
 RUN_STATUSES: Final = (
     ("STATE_UNCERTAIN", 27),
     ("CONTRACT_ERROR", 26),

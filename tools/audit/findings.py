@@ -1,8 +1,8 @@
 """What a check of the audit says: counts of what it enumerated, and what is wrong, in five words.
 
-gap: the contract defines a case and the tables do not decide it as defined. overlap: two rows accept one input.
-shadowed: a row that an earlier one always takes the place of. conflicting: the tables say something else than the
-contract, or two tables disagree. unreachable: nothing leads there.
+gap: the contract defines a case and the tables do not decide it as defined. overlap: two rows accept one
+input. shadowed: a row that an earlier one always takes the place of. conflicting: the tables say something
+else than the contract, or two tables disagree. unreachable: nothing leads there.
 """
 
 from __future__ import annotations

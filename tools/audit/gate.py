@@ -42,8 +42,9 @@ MOST_MEGABYTES: Final = 300.0
 
 @attrs.frozen
 class Enumeration:
-    """What all checks said. `seconds` is real time, `cpu_seconds` this process's processor time, `peak_mb` its
-    largest resident size."""
+    """What all checks said. `seconds` is real time, `cpu_seconds` this process's processor time, `peak_mb`
+    its largest resident size.
+    """
 
     checks: tuple[Check, ...]
     seconds: float
@@ -75,9 +76,7 @@ def enumerate_all(tables: Tables | None = None) -> Enumeration:
     begun, begun_cpu = time.perf_counter(), time.process_time()
     tables = tables or Tables.default()
     checks = tuple(check(tables) for check in CHECKS)
-    return Enumeration(
-        checks, time.perf_counter() - begun, time.process_time() - begun_cpu, peak_mb()
-    )
+    return Enumeration(checks, time.perf_counter() - begun, time.process_time() - begun_cpu, peak_mb())
 
 
 def peak_mb() -> float | None:

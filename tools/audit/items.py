@@ -1,8 +1,8 @@
 """Every construction of the public item (V006 §3; rulings R4, R5, R9, R21-R24), against a naive twin.
 
-The twin reads V006 §3 sentence by sentence and shares nothing with `fsm.build_terminal_item`. Enumerated are all
-running items and all closings with every quota state, source and code, wrong closures, the windows of C02, and every
-single-field deviation of a sound snapshot.
+The twin reads V006 §3 sentence by sentence and shares nothing with `fsm.build_terminal_item`. Enumerated are
+all running items and all closings with every quota state, source and code, wrong closures, the windows of
+C02, and every single-field deviation of a sound snapshot.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ MOST_SHOWN: Final = 20
 
 
 def check_items(tables: Tables) -> Check:
-    """All constructions: accepted or refused alike, and the same 26 values. Ends early once enough is wrong."""
+    """All constructions: refused alike, or the same 26 values. Ends early once enough is wrong."""
     counts: Counter[str] = Counter()
     violations: list[Violation] = []
     for kind, cases in KINDS:
@@ -177,4 +177,6 @@ def _difference(
         word = "gap" if found is None else "conflicting"
         return Violation(word, SPEC, "refused" if found is None else "accepted beside the contract", example)
     keys = [key for key in due if found.get(key) != due[key]]
-    return Violation("conflicting", SPEC, f"the public item differs in {', '.join(keys) or 'its keys'}", example)
+    return Violation(
+        "conflicting", SPEC, f"the public item differs in {', '.join(keys) or 'its keys'}", example
+    )

@@ -1,7 +1,9 @@
-"""The machine: edges and what they move, closing edges, crash windows, the ledger's automaton, the rulings' witnesses.
+"""The machine: edges and what they move, closing edges, crash windows, the ledger's automaton, the rulings'
+witnesses.
 
-Compared with design 4 as copied by hand, and with what must hold of any machine: steps move evidence by ruling R3 and
-in persistence order, every edge ends in its target's row, every node is reached, every window has one action.
+Compared with design 4 as copied by hand, and with what must hold of any machine: steps move evidence by
+ruling R3 and in persistence order, every edge ends in its target's row, every node is reached, every window
+has one action.
 """
 
 from __future__ import annotations
@@ -56,7 +58,10 @@ def check_edges(tables: Tables) -> Check:
 
 def _sets(found: set[Any], due: set[Any], what: str) -> list[Violation]:
     missing = [Violation("gap", SPEC, f"{what} missing", _say(row)) for row in sorted(due - found, key=str)]
-    extra = [Violation("conflicting", SPEC, f"{what} not in the contract", _say(row)) for row in sorted(found - due, key=str)]
+    extra = [
+        Violation("conflicting", SPEC, f"{what} not in the contract", _say(row))
+        for row in sorted(found - due, key=str)
+    ]
     return missing + extra
 
 
@@ -72,11 +77,15 @@ def _works(tables: Tables) -> list[Violation]:
         if (live, recovery) != names:
             violations.append(Violation("conflicting", SPEC, f"work of {lane} {node}", f"{live}, {recovery}"))
         onward = {
-            event.partition(":")[0] for of, source, event, *_rest in tables.edges if (of, source) == (lane, node)
+            event.partition(":")[0]
+            for of, source, event, *_rest in tables.edges
+            if (of, source) == (lane, node)
         }
         for event in events:
             if event not in onward:
-                violations.append(Violation("gap", SPEC, f"{lane} {node}: no edge for an event of its work", event))
+                violations.append(
+                    Violation("gap", SPEC, f"{lane} {node}: no edge for an event of its work", event)
+                )
         for event in expected.WORK_EVENTS[lane, node] - set(events):
             violations.append(Violation("gap", SPEC, f"{lane} {node}: its work never says", event))
     return violations
@@ -98,7 +107,9 @@ def check_moves_of_edges(tables: Tables) -> Check:
             elif variant is None and not _in_row(tables, lane, target, after):
                 violations.append(Violation("conflicting", SPEC, f"{where} ends outside {target}", after))
             elif variant is not None and not _closed(tables, lane, source, after, variant):
-                violations.append(Violation("conflicting", SPEC, f"{where} is not closed as {variant}", after))
+                violations.append(
+                    Violation("conflicting", SPEC, f"{where} is not closed as {variant}", after)
+                )
     violations += _reached(tables)
     return Check("evidence moved by edges", counts, tuple(violations))
 
@@ -142,13 +153,15 @@ def _closed(tables: Tables, lane: str, source: str, after: str, variant: str) ->
 
 
 def _reached(tables: Tables) -> list[Violation]:
-    """Every node without U is reached from its lane's first; U comes from a failed write, not from an edge."""
+    """Every node without U is reached from its lane's first; U comes from a failed write."""
     violations = []
     for lane in v006.LANES:
         reached = {tables.nodes[lane][0]}
         for _ in tables.edges:
             reached |= {
-                target for of, source, _event, target, *_rest in tables.edges if of == lane and source in reached
+                target
+                for of, source, _event, target, *_rest in tables.edges
+                if of == lane and source in reached
             }
         for node in (*tables.nodes[lane], tables.closed_state):
             if node not in reached and not node.endswith("-U"):
@@ -209,12 +222,14 @@ def check_run_statuses(tables: Tables) -> Check:
     found = tuple((status, code) for status, code, _when, _meaning in tables.run_statuses)
     violations = []
     if found != expected.RUN_STATUSES:
-        example = next((row for row in expected.RUN_STATUSES if row not in found), found[0] if found else ("none", 0))
+        example = next(
+            (row for row in expected.RUN_STATUSES if row not in found), found[0] if found else ("none", 0)
+        )
         violations.append(Violation("conflicting", "governance.yaml", "run statuses in order", _say(example)))
     return Check("run statuses", {"statuses": len(found)}, tuple(violations))
 
 
-# -- rulings ------------------------------------------------------------------------------------------------------------------
+# -- rulings ---------------------------------------------------------------------------------------
 
 
 def check_rulings(tables: Tables) -> Check:
@@ -231,8 +246,12 @@ def check_rulings(tables: Tables) -> Check:
                 said.append({"kind": kind, "values": _text(values), "holds": holds})
                 if holds is False:
                     text = f"{ruling['id']}: its witness does not hold"
-                    violations.append(Violation("conflicting", "rulings.yaml", text, f"{kind} {_text(values)}"))
-        results.append({"id": ruling["id"], "clause": ruling["clause"], "text": ruling["text"], "witness": said})
+                    violations.append(
+                        Violation("conflicting", "rulings.yaml", text, f"{kind} {_text(values)}")
+                    )
+        results.append(
+            {"id": ruling["id"], "clause": ruling["clause"], "text": ruling["text"], "witness": said}
+        )
     return Check("rulings", counts, tuple(violations), details={"rulings": results})
 
 
@@ -244,7 +263,7 @@ def _text(values: Any) -> str:
 
 def _witness(kind: str, values: Any, tables: Tables) -> bool:
     try:
-        return _HOLDS[kind](values, tables)
+        return bool(_HOLDS[kind](values, tables))
     except (ContractError, KeyError):
         return False
 

@@ -70,7 +70,9 @@ def _matrix(lane: str, reached: Mapping[str, Any]) -> dict[str, Any]:
     for state, cells in MATRIX[lane].items():
         nodes = [node for node in NODES[lane] if node.split("-")[0] == state]
         hits = sum(key.startswith((f"{lane} {node} ",)) for key in reached for node in nodes)
-        shown = [{"letters": " ".join(cell), "heat": "".join(_HEAT[letter] for letter in cell)} for cell in cells]
+        shown = [
+            {"letters": " ".join(cell), "heat": "".join(_HEAT[letter] for letter in cell)} for cell in cells
+        ]
         rows.append({"short": STATE_SHORT[state], "state": state, "cells": shown, "reached": hits})
     return {"lane": lane, "rows": rows}
 
@@ -103,7 +105,8 @@ def _domains() -> dict[str, Any]:
     codes = [code for code, kind in CODE_CLASS.items() if kind in ("FAIL", "STOP")]
     nodes = list(NODE_CODES)
     rows = [
-        {"code": code, "kind": CODE_CLASS[code], "at": [code in NODE_CODES[node] for node in nodes]} for code in codes
+        {"code": code, "kind": CODE_CLASS[code], "at": [code in NODE_CODES[node] for node in nodes]}
+        for code in codes
     ]
     return {"nodes": [short_node(node) for node in nodes], "rows": rows}
 

@@ -1,7 +1,8 @@
-"""The audit's records: coverage, mutants and crash atlas, each stamped with the hash of the spec it was made from.
+"""The audit's records: coverage, mutants and crash atlas, each stamped with the hash of the spec it was made
+from.
 
-A record is a JSON object in the records folder. One that is missing or carries another stamp is 'not run': what it
-says is about another contract.
+A record is a JSON object in the records folder. One that is missing or carries another stamp is 'not run':
+what it says is about another contract.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ STAMP: Final = "spec_sha256"
 
 @attrs.frozen
 class Record:
-    """One record. `state` is `current`, `stale`, `missing` or `damaged`; `data` is empty unless it is current."""
+    """One record. `state` is `current`, `stale`, `missing` or `damaged`; `data` is empty unless it is
+    current.
+    """
 
     name: str
     state: str
@@ -72,13 +75,15 @@ def write_record(name: str, data: Mapping[str, Any], folder: Path = FOLDER) -> P
 
 
 def faults_of(record: Record) -> list[str]:
-    """What a current record itself calls wrong: gaps of coverage, survivors without a reason, empty squares."""
+    """What a current record calls wrong: gaps of coverage, survivors without a reason, empty squares."""
     if not record.current:
         return []
     data = record.data
     if record.name == "coverage":
         tables: Mapping[str, Any] = data.get("tables", {})
-        return [f"{name}: {key} was not reached" for name, table in tables.items() for key in table["missing"]]
+        return [
+            f"{name}: {key} was not reached" for name, table in tables.items() for key in table["missing"]
+        ]
     if record.name == "mutants":
         return [f"survivor: {row['change']}" for row in data.get("survivors", ()) if not row.get("reason")]
     return [str(fault) for fault in data.get("faults", ())]

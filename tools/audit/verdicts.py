@@ -1,8 +1,8 @@
 """Every presence of every state of both lanes: 2 × 10 × 5⁸ verdicts (V006 §2.1, §2.2; ruling R1).
 
-The whole tables are compared with ones that are made the other way round: what the contract lists is generated and
-everything else is refused. The one-by-one function is compared with its table on every defined presence, every
-doubtful one and every one-letter neighbour of a defined one.
+The whole tables are compared with ones that are made the other way round: what the contract lists is
+generated and everything else is refused. The one-by-one function is compared with its table on every defined
+presence, every doubtful one and every one-letter neighbour of a defined one.
 """
 
 from __future__ import annotations
@@ -133,9 +133,7 @@ def check_moves(tables: Tables) -> Check:
     for place, name in enumerate(expected.OBJECTS):
         for old in v006.LETTERS:
             for new in v006.LETTERS:
-                before, after = (
-                    "N" * place + letter + "N" * (7 - place) for letter in (old, new)
-                )
+                before, after = ("N" * place + letter + "N" * (7 - place) for letter in (old, new))
                 due = old == new or old + new in expected.MOVES[name]
                 if move_allowed(before, after, tables) is not due:
                     word = "gap" if due else "conflicting"

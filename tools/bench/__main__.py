@@ -1,8 +1,10 @@
-"""`python -m tools.bench [--all] [NAME …] [--json FILE] [--rounds N] [--time-scale X]`: the figures of design 7.
+"""`python -m tools.bench [--all] [NAME …] [--json FILE] [--rounds N] [--time-scale X]`: the figures of
+design 7.
 
-Every row is a ratio measured side by side in one run, three runs each: median, smallest, largest. Without `--all`
-the large sizes are reduced and the package runs on a fast clock, which counts the machine's own time many times over;
-the figures of record are those of `--all`. Exit 0: every row measured reaches its target. 1: one does not. 64: usage.
+Every row is a ratio measured side by side in one run, three runs each: median, smallest, largest. Without
+`--all` the large sizes are reduced and the package runs on a fast clock, which counts the machine's own
+time many times over; the figures of record are those of `--all`. Exit 0: every row measured reaches its
+target. 1: one does not. 64: usage.
 """
 
 from __future__ import annotations

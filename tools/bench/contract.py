@@ -1,8 +1,9 @@
-"""The contract's own cost: a checked transition against a bare one, the whole audit, the start of the command.
+"""The contract's own cost: a checked transition against a bare one, the whole audit, the start of the
+command.
 
-Rules of this file: a transition is the machine's part of one: the order asked for, the evidence judged before and
-after, the move made. Reading that evidence from disk and ledger is the disk's time and not in it. The audit and the
-starts are processes of their own, so that what they cost is all theirs.
+Rules of this file: a transition is the machine's part of one: the order asked for, the evidence judged
+before and after, the move made. Reading that evidence from disk and ledger is the disk's time and not in
+it. The audit and the starts are processes of their own, so that what they cost is all theirs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _AUDIT = """
 import json, sys
 from tools.audit.gate import enumerate_all
 done = enumerate_all()
-json.dump({"s": done.seconds, "cpu_s": done.cpu_seconds, "mb": done.peak_mb, "bad": len(done.violations)}, sys.stdout)
+json.dump({"s": done.seconds, "cpu_s": done.cpu_seconds, "mb": done.peak_mb, "bad": len(done.violations)},
+sys.stdout)
 """
 
 
@@ -46,7 +48,8 @@ class Case:
 
 
 def cases(tables: Tables) -> list[Case]:
-    """Every edge that does not close, with the first evidence of its source's row that its steps move to its target's."""
+    """Every edge that does not close, with the first evidence of its source's row that its steps move to
+    its target's."""
     found = []
     for lane, source, event, target, _guard, _steps in tables.edges:
         if target != tables.closed_state:
@@ -141,7 +144,8 @@ def audit_rows(rounds: int) -> list[Row]:
 
 
 def start_row(rounds: int) -> Row:
-    """`--help` of the main job over importing click alone, taken in turns; the least of each round's starts."""
+    """`--help` of the main job over importing click alone, taken in turns; the least of each round's
+    starts."""
     values, ours_s, bare_s = [], 0.0, 0.0
     for _ in range(rounds):
         pairs = [(_timed("-m", "hibor.run", "--help"), _timed("-c", "import click")) for _ in range(STARTS)]

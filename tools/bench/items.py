@@ -1,8 +1,9 @@
 """Memory of a run in the number of its items: ten reuses against many, on the simulated phone.
 
-Rules of this file: every item goes the whole way from the phone's cache to a final file, so what a run keeps of an
-item is kept; discovery reads the same list in both runs. The figure is what the larger run's largest resident size
-is above the smaller's. Linux and macOS only: elsewhere the system does not tell a child's largest size.
+Rules of this file: every item goes the whole way from the phone's cache to a final file, so what a run
+keeps of an item is kept; discovery reads the same list in both runs. The figure is what the larger run's
+largest resident size is above the smaller's. Linux and macOS only: elsewhere the system does not tell a
+child's largest size.
 """
 
 from __future__ import annotations

@@ -1,19 +1,22 @@
 """The floor: the shortest time in which a phone can do the 6 + 4 package, for one scenario.
 
-The planner knows what no collector can know: when the server will have prepared each file, how large it is, where
-every row of the list lies. It uses nothing of the collector. Rules it keeps (designs 1, 5, 6 and 7):
+The planner knows what no collector can know: when the server will have prepared each file, how large it
+is, where every row of the list lies. It uses nothing of the collector. Rules it keeps (designs 1, 5, 6 and
+7):
 
-1. The phone does one thing at a time. A dump lasts the scenario's `dump_s` and shows a page that was tapped open
-   before it once `tap_s` has passed; both run at the same time. An input event lasts `inject_s`, a swipe its length
-   over the profile's speed in addition (a faster one would fling past rows unread).
-2. Every page is looked at exactly once before something on it is tapped: list, report, dialog; once more after the
-   tap that pays. A dump may serve a tap for 3 s; one that has to be renewed is free here, because the planner can
-   take it while it waits.
-3. The list is read whole, from a top that one fling and one dump have proven, to its end, with at least one whole
-   report on two neighbouring screens. A report that is not on the screen is swiped to, by the way it is away.
-4. One download at a time; the tap that pays comes at least `spacing_s` after the last one. The next report's page is
-   opened while the server prepares. A file is taken when it has stood still for the profile's settle time, and then
-   crosses the cable once. Everything beside the phone takes no time at all.
+1. The phone does one thing at a time. A dump lasts the scenario's `dump_s` and shows a page that was
+   tapped open before it once `tap_s` has passed; both run at the same time. An input event lasts
+   `inject_s`, a swipe its length over the profile's speed in addition (a faster one would fling past rows
+   unread).
+2. Every page is looked at exactly once before something on it is tapped: list, report, dialog; once more
+   after the tap that pays. A dump may serve a tap for 3 s; one that has to be renewed is free here,
+   because the planner can take it while it waits.
+3. The list is read whole, from a top that one fling and one dump have proven, to its end, with at least
+   one whole report on two neighbouring screens. A report that is not on the screen is swiped to, by the
+   way it is away.
+4. One download at a time; the tap that pays comes at least `spacing_s` after the last one. The next
+   report's page is opened while the server prepares. A file is taken when it has stood still for the
+   profile's settle time, and then crosses the cable once. Everything beside the phone takes no time at all.
 """
 
 from __future__ import annotations
@@ -75,7 +78,8 @@ class Plan:
 
 
 def plan(state_dir: Path, scenario_name: str, count: int = 10, habits: Habits | None = None) -> Plan:
-    """The floor of the package on the phone whose state folder this is (a phone that ran it: its files are known)."""
+    """The floor of the package on the phone whose state folder this is (a phone that ran it: its files are
+    known)."""
     scenario = load_scenario(scenario_name)
     store = StateStore(state_dir, datetime.now().astimezone())
     feed = ServerFeed(scenario.feed, store.state)
@@ -118,7 +122,8 @@ def floor(
 
 
 def screens(rows: Sequence[Row], viewport_px: int) -> list[int]:
-    """Scroll offsets at which the whole list has been seen, each with one whole report of the one before in sight."""
+    """Scroll offsets at which the whole list has been seen, each with one whole report of the one before
+    in sight."""
     tops = _tops(rows)
     end = max(0, sum(row.height for row in rows) + FOOTER_HEIGHT - viewport_px)
     stops = [0]
@@ -137,7 +142,8 @@ def screens(rows: Sequence[Row], viewport_px: int) -> list[int]:
 def _ways(
     rows: Sequence[Row], viewport_px: int, new: Sequence[File], inject_s: float, px_per_s: float
 ) -> list[float]:
-    """Seconds of swiping before each download's row is whole on the screen, each screen begun with the row it is for."""
+    """Seconds of swiping before each download's row is whole on the screen, each screen begun with the row
+    it is for."""
     reports = [(top, row) for top, row in zip(_tops(rows), rows, strict=True) if row.kind == "report"]
     offset, ways_s = 0, []
     for file in new:

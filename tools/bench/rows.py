@@ -1,7 +1,7 @@
 """A measured row of the table: what, against what, the figure to reach, one value a run.
 
-Rules of this file: a row's figure is the median of its runs, its spread is their smallest and largest value; a row
-that could not be measured on this machine says why instead of showing a number.
+Rules of this file: a row's figure is the median of its runs, its spread is their smallest and largest
+value; a row that could not be measured on this machine says why instead of showing a number.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Row:
-    """`limit` is the largest value that reaches the target, None for a row without one; `note` is for people."""
+    """`limit` is the largest value that reaches the target, None for a row without one; `note` is for
+    people."""
 
     name: str
     against: str

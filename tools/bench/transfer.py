@@ -1,8 +1,9 @@
 """Pulling 50 MB into the library, against `adb pull` of the same file, and one shell call.
 
-Rules of this file: both pulls are of the same file on the same phone, taken in turns; each ends when its bytes are
-on the disk (the collector's own fsync, `os.fsync` after `adb pull`). What the collector does after that, reading the
-file again and hashing it (ruling R13), is told in the note and is no part of the figure.
+Rules of this file: both pulls are of the same file on the same phone, taken in turns; each ends when its
+bytes are on the disk (the collector's own fsync, `os.fsync` after `adb pull`). What the collector does
+after that, reading the file again and hashing it (ruling R13), is told in the note and is no part of the
+figure.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ def pull_row(pull_bytes_per_s: float, limit: float, rounds: int) -> Row:
         against="adb pull, then fsync",
         limit=limit,
         values=tuple(values),
-        note=f"{ours_s:.3f} s against {theirs_s:.3f} s (least of {PULLS}); with the second reading {whole_s:.3f} s",
+        note=f"{ours_s:.3f} s against {theirs_s:.3f} s (least of {PULLS}); "
+        f"with the second reading {whole_s:.3f} s",
     )
 
 
@@ -108,16 +110,18 @@ def _adb_pull(base: Path, serial: str, environment: dict[str, str]) -> float:
 def shell_row(rounds: int) -> Row:
     """Median milliseconds of one shell call to the simulated phone."""
     values = []
-    with tempfile.TemporaryDirectory(prefix="hibor-bench-") as folder:
-        with _phone(Path(folder), 0) as (device, _server, _serial):
-            device.run(["true"])
-            for _ in range(rounds):
-                times = []
-                for _ in range(CALLS):
-                    begun_s = time.perf_counter()
-                    device.run(["true"])
-                    times.append(time.perf_counter() - begun_s)
-                values.append(sorted(times)[CALLS // 2] * 1e3)
+    with (
+        tempfile.TemporaryDirectory(prefix="hibor-bench-") as folder,
+        _phone(Path(folder), 0) as (device, _server, _serial),
+    ):
+        device.run(["true"])
+        for _ in range(rounds):
+            times = []
+            for _ in range(CALLS):
+                begun_s = time.perf_counter()
+                device.run(["true"])
+                times.append(time.perf_counter() - begun_s)
+            values.append(sorted(times)[CALLS // 2] * 1e3)
     return Row(
         name="shell call to the simulated phone", against="-", limit=2.0, values=tuple(values), unit="ms",
         note=f"median of {CALLS} calls, each with a connection of its own",

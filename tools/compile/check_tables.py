@@ -17,7 +17,7 @@ RUN = "run"
 WORD = re.compile(r"[a-z][a-z0-9_]*")
 CAPITALS = re.compile(r"[A-Z][A-Z0-9_]*")
 NO_MARK = "NONE"
-UNREACHABLE_KINDS = ("closure_source", "closure_prefix")
+UNREACHABLE_KINDS = {"closure_source": "sources", "closure_prefix": "prefixes", "closure_node": "nodes"}
 VERDICTS = ("LEGAL", "HALT", "UNCERTAIN", "CONTRACT_ERROR")
 # Kind of a ruling's witness → how many values it has.
 WITNESS_SIZES = {"verdict": 4, "closure": 6, "codes": 5, "keep": 5, "ids": 3, "move": 3}
@@ -334,7 +334,14 @@ def unreachable(c: Context) -> None:
             variant = d.closure[row.variant]
             c.known("unreachable", path, row.sources, variant.sources, "source of the variant")
             c.known("unreachable", path, row.prefixes, variant.prefix3, "prefix of the variant")
-        if bool(row.sources) != (row.kind == "closure_source") or bool(row.prefixes) != (
-            row.kind == "closure_prefix"
-        ):
-            c.fault("unreachable", path, "a closure_source lists sources, a closure_prefix lists prefixes")
+            nodes = [
+                f"{state}-{letter}" for state in variant.sources for letter in d.split_letters.get(state, ())
+            ]
+            c.known("unreachable", path, row.nodes, nodes, "node of a source of the variant")
+        listed = [field for field in UNREACHABLE_KINDS.values() if getattr(row, field)]
+        if listed != [UNREACHABLE_KINDS.get(row.kind)]:
+            c.fault(
+                "unreachable",
+                path,
+                "a closure_source lists sources, a closure_prefix prefixes, a closure_node nodes",
+            )

@@ -324,6 +324,7 @@ class Unreachable:
     reason: str
     sources: Words = ()
     prefixes: Words = ()
+    nodes: Words = ()
 
 
 @attrs.frozen

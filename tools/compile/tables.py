@@ -311,6 +311,7 @@ def _unreachable(d: Derived) -> list[Entry]:
             "variant": row.variant,
             "sources": tuple(map(d.state, row.sources)),
             "prefixes": row.prefixes,
+            "nodes": tuple(map(d.node, row.nodes)),
             "reason": row.reason,
         }
         for row in d.spec.unreachable.known_unreachable
@@ -361,7 +362,14 @@ _RULING_CLASS = (
 )
 _UNREACHABLE_CLASS = (
     "Unreachable",
-    (("kind", "str"), ("variant", "str"), ("sources", WORDS), ("prefixes", WORDS), ("reason", "str")),
+    (
+        ("kind", "str"),
+        ("variant", "str"),
+        ("sources", WORDS),
+        ("prefixes", WORDS),
+        ("nodes", WORDS),
+        ("reason", "str"),
+    ),
 )
 
 _FLOW = ("closures", "edges", "evidence", "presence", "steps")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ import attrs
 
 from hibor.pdf import check_pdf
 
+UNPORTABLE = re.compile(
+    r'[<>:"/\\|?*\x00-\x1f\u200b-\u200f\u202a-\u202e\ud800-\udfff]|[. ]$|^(con|prn|aux|nul)[.]', re.IGNORECASE
+)
+"""What no name of a final may hold: reserved and invisible characters, device names (design 9)."""
 TERMINALS = ("CONFIRMED", "RELEASED", "UNCERTAIN")
 
 
@@ -116,10 +121,12 @@ def _wrong_finals(library: Path, document: dict[str, Any]) -> list[str]:
     """Finals that are not what they should be: damaged, of another report, or not what the item says."""
     wrong: list[str] = []
     for path in sorted(library.glob("reports/**/*.pdf")):
+        if UNPORTABLE.search(path.name) or len(path.name.encode()) > 255:
+            wrong.append(f"{path.name!r}: not a name for every system")
         report = check_pdf(path)
         if not report.ok:
             wrong.append(f"{path.name}: {report.finding}")
-        elif not _is_own(library, path):
+        elif not _is_own(library, path, report.text_page1 or ""):
             wrong.append(f"{path.name}: the bytes are not this report's")
     for item in [*document.get("items", ()), *document.get("recovered", ())]:
         if item["status"] not in ("SUCCESS", "DUPLICATE"):
@@ -131,9 +138,15 @@ def _wrong_finals(library: Path, document: dict[str, Any]) -> list[str]:
     return wrong
 
 
-def _is_own(library: Path, path: Path) -> bool:
-    """True when the file is what the simulated phone holds for the report its name ends with."""
-    report_id = path.stem.rsplit("_", 1)[-1]
-    data = path.read_bytes()
-    made = library.glob(f"sim-phone/pdf/{report_id}-*.pdf")
-    return any(data.startswith(one.read_bytes() or b"\0") for one in made)
+def _is_own(library: Path, path: Path, page: str) -> bool:
+    """True when the file is what the simulated phone made for the report its name ends with; where the app
+    prints no report number, that it made the file at all and that page 1 carries the title."""
+    words = path.stem.split("_")
+    data, printed = path.read_bytes(), words[-1].startswith("HB")
+    made = library.glob(f"sim-phone/pdf/{words[-1] if printed else '*'}-*.pdf")
+    own = any(data.startswith(one.read_bytes() or b"\0") for one in made)
+    return own and (printed or _letters("_".join(words[2:-1])) in _letters(page))
+
+
+def _letters(text: str) -> str:
+    return "".join(letter for letter in text if letter.isalnum())

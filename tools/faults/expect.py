@@ -26,14 +26,15 @@ class ExpectationError(ValueError):
 @attrs.frozen(kw_only=True)
 class RunExpected:
     """One run: status word, exit code, stop reason's code ("": none), items delivered (None: not fixed), and
-    the other items as `STATE STATUS NOTE QUOTA`, in any order (`["*"]` in the file, None here: not fixed)."""
+    the other items as `STATE STATUS NOTE QUOTA`, in any order (`["*"]` in the file, None here: not fixed);
+    `recovered` are items of the run before, in the same words."""
 
     status: str
     exit: int
     stop: str = ""
     delivered: int | None = None
     odd: tuple[str, ...] | None = ()
-    recovered: tuple[str, ...] = ()
+    recovered: tuple[str, ...] | None = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -91,8 +92,7 @@ def _row(name: str, data: dict[str, Any], problems: list[str]) -> Expected:
 
 def _run(data: dict[str, Any]) -> RunExpected:
     values: dict[str, Any] = {key: _frozen(value) for key, value in data.items()}
-    if values.get("odd") == ("*",):
-        values["odd"] = None
+    values.update({key: None for key in ("odd", "recovered") if values.get(key) == ("*",)})
     return RunExpected(**values)
 
 

@@ -105,13 +105,15 @@ def _against(seen: RunSeen, expected: RunExpected, which: str) -> list[str]:
         ("status", document["status"], expected.status),
         ("exit", seen.exit_code, expected.exit),
         ("stop", "" if reason is None else reason["code"], expected.stop),
-        ("recovered", sorted(map(item_words, document["recovered"])), sorted(expected.recovered)),
     ]
+    if expected.recovered is not None:
+        found = sorted(map(item_words, document["recovered"]))
+        pairs.append(("recovered", found, sorted(expected.recovered)))
     if expected.delivered is not None:
         pairs.append(("delivered", delivered(document), expected.delivered))
     if expected.odd is not None:
         pairs.append(("other items", odd_items(document), sorted(expected.odd)))
-    return [f"{which}: {name} {found}, expected {wanted}" for name, found, wanted in pairs if found != wanted]
+    return [f"{which}: {name} {got}, expected {wanted}" for name, got, wanted in pairs if got != wanted]
 
 
 def _first_books(seen: RunSeen, expected: Expected) -> list[str]:

@@ -1,8 +1,8 @@
 """`python -m tools.mutants [--sample N/SEED] [--records DIR] [--list]`.
 
-Changes the contract one row at a time, as a value, and asks who notices. `--sample 10/7` takes a tenth, chosen by
-seed 7, and writes no record. Exit 0: every mutant was killed or its survival is justified in spec/. 1: a survivor.
-64: usage.
+Changes the contract one row at a time, as a value, and asks who notices. `--sample 10/7` takes a tenth,
+chosen by seed 7, and writes no record. Exit 0: every mutant was killed or its survival is justified in spec/.
+1: a survivor. 64: usage.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ def judge(mutants: Iterable[Mutant]) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = Parser(prog="python -m tools.mutants", description="Change the contract row by row and see who notices.")
+    parser = Parser(
+        prog="python -m tools.mutants", description="Change the contract row by row and see who notices."
+    )
     parser.add_argument("--sample", metavar="N/SEED", help="judge one of N mutants, chosen by the seed")
     parser.add_argument("--list", action="store_true", help="print the mutants and judge none")
     default = Path(os.environ.get("HIBOR_AUDIT_RECORDS", FOLDER))
@@ -105,7 +107,10 @@ def main(arguments: list[str] | None = None) -> int:
             parser.error(str(error))
     if options.list:
         for mutant in mutants:
-            print(f"{mutant.table}: {mutant.change}" + (f" (left out: {mutant.left_out})" if mutant.left_out else ""))
+            print(
+                f"{mutant.table}: {mutant.change}"
+                + (f" (left out: {mutant.left_out})" if mutant.left_out else "")
+            )
         return 0
     found = judge(mutants)
     if not options.sample:
@@ -123,8 +128,10 @@ def _tell(found: dict[str, Any], sample: str | None) -> None:
     for row in found["survivors"]:
         print(f"survivor: {row['table']}: {row['change']}: {row['reason'] or 'no reason given'}")
     words = f", sample {sample}" if sample else ""
-    print(f"{found['made']} mutants, {found['killed']} killed, {len(found['survivors'])} survive, "
-          f"{found['left_out']} left out, {found['seconds']} s{words}")  # fmt: skip
+    print(
+        f"{found['made']} mutants, {found['killed']} killed, {len(found['survivors'])} survive, "
+        f"{found['left_out']} left out, {found['seconds']} s{words}"
+    )
 
 
 if __name__ == "__main__":

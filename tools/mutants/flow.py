@@ -1,4 +1,4 @@
-"""Mutants of codes, edges, works, steps, recovery, keep-or-close, the ledger's automaton and the public item."""
+"""Mutants of codes, edges, works, steps, recovery, keep-or-close, the ledger and the public item."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def code_classes(tables: Tables) -> Iterator[Mutant]:
         for other in ("UNEXPECTED_EXCEPTION", "RECOVERY_UNKNOWN", "PROCESS_LIVENESS_UNKNOWN"):
             if other != code:
                 value = with_key(tables.doubt_codes, state, value=other)
-                yield Mutant("code classes", f"doubt at {state} says {other}", changed(tables, doubt_codes=value))
+                yield Mutant(
+                    "code classes", f"doubt at {state} says {other}", changed(tables, doubt_codes=value)
+                )
 
 
 def edges(tables: Tables) -> Iterator[Mutant]:
@@ -89,7 +91,9 @@ def close_events(tables: Tables) -> Iterator[Mutant]:
     for key, events in tables.close_events.items():
         for variant, event in events.items():
             value = with_key(tables.close_events, key, value=without_key(events, variant))
-            yield Mutant("edges", f"{' '.join(key)}: no event for {variant}", changed(tables, close_events=value))
+            yield Mutant(
+                "edges", f"{' '.join(key)}: no event for {variant}", changed(tables, close_events=value)
+            )
             other = next(name for name in tables.closures if name != variant and name not in events)
             renamed = {(other if name == variant else name): one for name, one in events.items()}
             value = with_key(tables.close_events, key, value=renamed)
@@ -177,16 +181,22 @@ def public_item(tables: Tables) -> Iterator[Mutant]:
                 row = {**tables.quota_ids[quota], letter: pattern}
                 row = {key: value for key, value in row.items() if value is not None}
                 value = with_key(tables.quota_ids, quota, value=row)
-                yield Mutant("public item", f"{quota} A={letter}: {pattern}", changed(tables, quota_ids=value))
+                yield Mutant(
+                    "public item", f"{quota} A={letter}: {pattern}", changed(tables, quota_ids=value)
+                )
     for name in ("trigger_pairs", "trigger_pairs_reserved"):
         pairs = getattr(tables, name)
         for key, pair in pairs.items():
             for other in product((True, False), (True, False, None)):
                 if other != tuple(pair):
                     value = with_key(pairs, key, value=other)
-                    yield Mutant("public item", f"trigger of {key}: {other}", changed(tables, **{name: value}))
+                    yield Mutant(
+                        "public item", f"trigger of {key}: {other}", changed(tables, **{name: value})
+                    )
     for key in tables.notes:
-        value = with_key(tables.notes, key, value="OTHER" if key != "SUCCESS" else dict.fromkeys(tables.lanes, "OTHER"))
+        value = with_key(
+            tables.notes, key, value="OTHER" if key != "SUCCESS" else dict.fromkeys(tables.lanes, "OTHER")
+        )
         yield Mutant("public item", f"note of {key}: OTHER", changed(tables, notes=value))
     for at, key in enumerate(tables.keys):
         yield Mutant("public item", f"without {key}", changed(tables, keys=flipped(tables.keys, key)))
@@ -201,7 +211,9 @@ def _node_quota(tables: Tables) -> Iterator[Mutant]:
         for node, quota in product(nodes, tables.quota_ids):
             value = with_key(tables.node_quota, lane, node, value=flipped(nodes[node], quota))
             text = f"{quota} at {lane} {node} {'carried' if quota not in nodes[node] else 'refused'}"
-            yield Mutant("public item", text, changed(tables, node_quota=value), _quota_rule(tables, lane, node, quota))
+            yield Mutant(
+                "public item", text, changed(tables, node_quota=value), _quota_rule(tables, lane, node, quota)
+            )
 
 
 def _quota_rule(tables: Tables, lane: str, node: str, quota: str) -> str | None:

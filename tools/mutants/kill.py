@@ -1,8 +1,9 @@
 """What notices a mutant: expectations and invariants that were not made from the mutated tables.
 
-Tier 1, literals: V006 and design 4 as copied by hand. Tier 2, invariants: what holds of any contract. Tier 3, side
-effects: the real item machine over real files with the mutated tables, which costs most and therefore comes last.
-The checks most likely to notice a table's mutants are asked first; a check that breaks down notices too.
+Tier 1, literals: V006 and design 4 as copied by hand. Tier 2, invariants: what holds of any contract. Tier 3,
+side effects: the real item machine over real files with the mutated tables, which costs most and therefore
+comes last. The checks most likely to notice a table's mutants are asked first; a check that breaks down
+notices too.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def _noticed(killer: Killer, tables: Tables) -> bool:
 
 def _reach(tables: Tables) -> bool:
     """True when the scenarios that need no phone end otherwise over the mutated tables."""
-    from tests.props.offline import ends_as_expected
+    from tests.props.scenes import ends_as_expected
 
     with TemporaryDirectory(prefix="hibor-mutant-") as folder:
         return not ends_as_expected(Path(folder), tables)

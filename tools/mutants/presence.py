@@ -54,7 +54,9 @@ def closures(tables: Tables) -> Iterator[Mutant]:
             closure = {**row, field: value}
             make = changed(tables, closures=with_key(tables.closures, variant, value=closure))
             left_out = _equivalent(tables, row, field, value, base, make)
-            yield Mutant("closures", f"{variant} {field}: {_say(row[field])} becomes {_say(value)}", make, left_out)
+            yield Mutant(
+                "closures", f"{variant} {field}: {_say(row[field])} becomes {_say(value)}", make, left_out
+            )
         rest = {name: closure for name, closure in tables.closures.items() if name != variant}
         yield Mutant("closures", f"{variant} removed", changed(tables, closures=rest))
 
@@ -94,7 +96,9 @@ def _fields(tables: Tables, variant: str, row: Any) -> Iterator[tuple[str, Any]]
 def _codes(tables: Tables, row: Any) -> Iterator[tuple[str, Any]]:
     """Each status's codes: a listed one taken away, one more listed, all of the stage, none."""
     for status, codes in row["codes"].items():
-        of_class = [code for code, kind in tables.code_class.items() if tables.status_of_class[kind] == status]
+        of_class = [
+            code for code, kind in tables.code_class.items() if tables.status_of_class[kind] == status
+        ]
         if codes == "stage":
             yield "codes", {**row["codes"], status: ()}
             for code in of_class:
@@ -107,7 +111,9 @@ def _codes(tables: Tables, row: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _nodes(tables: Tables, row: Any) -> list[str]:
-    """The nodes a variant can close: of its sources, and with a letter its cells list where the state is split."""
+    """The nodes a variant can close: of its sources, and with a letter its cells list where the state is
+    split.
+    """
     found = []
     for node in tables.node_codes:
         state, _, letter = node.partition("-")
@@ -130,7 +136,7 @@ def _equivalent(tables: Tables, row: Any, field: str, value: Any, base: Any, mak
 
 
 def _same_codes(tables: Tables, row: Any, value: Any) -> str | None:
-    """A code that no source of the variant may stop with is refused by the source's own set anyway (V006 §4)."""
+    """A code no source of the variant may stop with is refused by the source's own set (V006 §4)."""
     for status in row["codes"]:
         domain = {code for node in _nodes(tables, row) for code in tables.node_codes[node]}
         domain |= {"NONE", "DUPLICATE_EXISTING_ARTIFACT"}
@@ -147,9 +153,10 @@ def _same_codes(tables: Tables, row: Any, value: Any) -> str | None:
 def windows(tables: Tables) -> Iterator[Mutant]:
     """The windows of an announced closure."""
     for at, window in enumerate(tables.closing_windows):
-        changes: list[tuple[str, Any]] = [("prefix3", flipped(window["prefix3"], prefix)) for prefix in (
-            "".join(letters) for letters in product("NV", repeat=3)
-        )]
+        changes: list[tuple[str, Any]] = [
+            ("prefix3", flipped(window["prefix3"], prefix))
+            for prefix in ("".join(letters) for letters in product("NV", repeat=3))
+        ]
         changes += [("artifact", kind) for kind in KINDS if kind != window["artifact"]]
         changes += [("state", state) for state in tables.states[:-1] if state != window["state"]]
         changes += [("lane", lane) for lane in tables.matrix if lane != window["lane"]]
@@ -159,8 +166,10 @@ def windows(tables: Tables) -> Iterator[Mutant]:
             changes.append(("cells", (*window["cells"][:place], cell, *window["cells"][place + 1 :])))
         for field, value in changes:
             changed_windows = (
-                *tables.closing_windows[:at], {**window, field: value}, *tables.closing_windows[at + 1 :],
-            )  # fmt: skip
+                *tables.closing_windows[:at],
+                {**window, field: value},
+                *tables.closing_windows[at + 1 :],
+            )
             yield Mutant(
                 "windows",
                 f"window of {window['closing']} {field}: {_say(window[field])} becomes {_say(value)}",
@@ -171,5 +180,5 @@ def windows(tables: Tables) -> Iterator[Mutant]:
 
 def _window_rule(field: str, value: Any) -> str | None:
     if field == "cells" and value[3] not in ("V", ""):
-        return "the kind DUPLICATE goes with A verified alone, so no other letter of A is met in the window (R22)"
+        return "DUPLICATE goes with A verified alone, so no other letter of A is met in the window (R22)"
     return None

@@ -1,0 +1,87 @@
+"""Mutation of the contract: a seeded part of it is killed, and a killer that only repeats the table kills nothing."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from fsm import Tables
+from tools.audit.records import read_record
+from tools.mutants.__main__ import all_mutants, judge, main, sample_of
+from tools.mutants.kill import INVARIANTS, LITERALS, killer_of
+
+MUTANTS = all_mutants()
+
+
+def test_every_row_of_the_contract_is_changed() -> None:
+    made = Counter(mutant.table for mutant in MUTANTS)
+    tables = Tables.default()
+    assert made["cells"] == 2 * 10 * 8 * 5
+    assert made["moves"] == 8 * 20
+    assert made["stage codes"] == 39 * (len(tables.node_codes) + 3)
+    decisions = sum(len(codes) for nodes in tables.keep_or_close.values() for quotas in nodes.values()
+                    for codes in quotas.values())  # fmt: skip
+    assert made["keep or close"] == 2 * decisions
+    windows = sum(len(marks) for nodes in tables.recovery.values() for marks in nodes.values())
+    assert made["recovery"] == 5 * windows
+    for variant in tables.closures:
+        fields = {mutant.change.split()[1].rstrip(":") for mutant in MUTANTS
+                  if mutant.table == "closures" and mutant.change.startswith(variant)}  # fmt: skip
+        assert fields >= {"lanes", "sources", "producer", "exempt", "cells", "artifact", "prefix3", "quota_ids",
+                          "statuses", "codes", "only_sources", "removed"}  # fmt: skip
+    assert all(any(mutant.change.startswith(" ".join(edge[:3])) for mutant in MUTANTS if mutant.table == "edges")
+               for edge in tables.edges)  # fmt: skip
+
+
+def test_no_killer_kills_the_contract_itself() -> None:
+    for name, killer in {**LITERALS, **INVARIANTS}.items():
+        assert not killer(Tables.default()), name
+
+
+def test_a_mutant_differs_from_the_contract_in_one_field() -> None:
+    base = Tables.default()
+    for mutant in sample_of(MUTANTS, "200/3"):
+        changed = mutant.make()
+        fields = [
+            name
+            for name in base.__attrs_attrs__
+            if getattr(base, name.name) is not getattr(changed, name.name)
+        ]
+        assert len(fields) == 1, mutant.change
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_seeded_part_is_killed(seed: int) -> None:
+    found = judge(sample_of(MUTANTS, f"60/{seed}"))
+    assert found["survivors"] == []
+    assert found["made"] == found["killed"] > 60
+
+
+def test_what_is_left_out_is_left_out_by_a_rule_and_really_unnoticed() -> None:
+    left_out = [mutant for mutant in MUTANTS if mutant.left_out is not None]
+    for mutant in sample_of(left_out, "60/1"):
+        assert killer_of(mutant.table, mutant.make()) is None, mutant.change
+
+
+def test_a_sample_is_the_same_for_the_same_seed() -> None:
+    first, again = (sample_of(MUTANTS, "100/7") for _ in range(2))
+    assert [one.change for one in first] == [one.change for one in again]
+    assert [one.change for one in first] != [one.change for one in sample_of(MUTANTS, "100/8")]
+    for text in ("7", "0/1", "a/b", "10/-1"):
+        with pytest.raises(ValueError, match="N/SEED"):
+            sample_of(MUTANTS, text)
+
+
+def test_a_sample_writes_no_record_and_a_bad_one_is_a_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--sample", "2000/1", "--records", str(tmp_path)]) == 0
+    assert "sample 2000/1" in capsys.readouterr().out
+    assert read_record("mutants", tmp_path).state == "missing"
+    with pytest.raises(SystemExit) as ended:
+        main(["--sample", "x"])
+    assert ended.value.code == 64
+    json.dumps(judge(MUTANTS[:3]))
