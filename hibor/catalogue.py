@@ -1,8 +1,8 @@
 """What the collector knows of a report before it has the file, and the order it keeps reports in.
 
-The app's list is newest first, and a catalogue is filled by many scans that each read a part of it. `ListOrder` gives
-every new report a sort key that puts it where the list had it: by day, and within a day where it stood among reports
-that were known already.
+The app's list is newest first, and a catalogue is filled by many scans that each read a part of it.
+`ListOrder` gives every new report a sort key that puts it where the list had it: by day, and within a day
+where it stood among reports that were known already.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _MOST_PLACES: Final = 999_999
 
 @attrs.frozen(kw_only=True)
 class CatalogueEntry:
-    """One report as the app's list shows it. `date` is ISO `YYYY-MM-DD`; what the app does not show is None."""
+    """One report as the app's list shows it. `date` is ISO `YYYY-MM-DD`; what the app does not show is
+    None.
+    """
 
     report_id: str
     title: str
@@ -46,7 +48,9 @@ class CatalogueEntry:
         return cls(**{**values, "analysts": None if analysts is None else tuple(analysts)})
 
     def filled_from(self, other: CatalogueEntry) -> CatalogueEntry:
-        """This entry with what only `other` knows: a row that was partly out of sight shows less than it has."""
+        """This entry with what only `other` knows: a row that was partly out of sight shows less than it
+        has.
+        """
         mine, theirs = attrs.asdict(self, recurse=False), attrs.asdict(other, recurse=False)
         return CatalogueEntry(**{key: theirs[key] if value is None else value for key, value in mine.items()})
 
@@ -54,12 +58,15 @@ class CatalogueEntry:
 class ListOrder:
     """Sort keys for one scan, which reads downwards. The greatest key is the newest report.
 
-    A key begins with the report's day (ISO). A report below a known one of the same day sorts right behind that one,
-    before what earlier scans put there; any other sorts before all that earlier scans found of its day.
+    A key begins with the report's day (ISO). A report below a known one of the same day sorts right behind
+    that one, before what earlier scans put there; any other sorts before all that earlier scans found of
+    its day.
     """
 
     def __init__(self, begun_at: datetime, day: str) -> None:
-        """`begun_at` (aware) is when the scan began, `day` the phone's day then, for reports without a date."""
+        """`begun_at` (aware) is when the scan began, `day` the phone's day then, for reports without a
+        date.
+        """
         self._begun = begun_at.astimezone(UTC).isoformat(timespec="milliseconds")
         self._day = day
         self._above: str | None = None

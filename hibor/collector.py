@@ -28,11 +28,13 @@ from hibor.device.reading import QuotaLabel, read_quota
 from hibor.durable import DurableError
 from hibor.experience import experience
 from hibor.feed import FeedReading, read_feed
+from hibor.governance import QUOTA_CODE
 from hibor.hold import read_hold, set_hold
 from hibor.holdings import holdings_of
 from hibor.item import ItemResult
 from hibor.kept_screen import keep_failure
 from hibor.leftovers import Broken
+from hibor.libraries import sync_program
 from hibor.locks import Locks, LockTimeout, LockUnusable
 from hibor.package.layout import Library, new_run_id
 from hibor.package.manifest import Manifest
@@ -50,6 +52,7 @@ from hibor.services import Pacer, Services
 from hibor.station import Station
 from hibor.stops import RunStop
 from hibor.task import Task
+from hibor.want import read_wants, want_unfunded
 
 
 @attrs.frozen(kw_only=True)
@@ -150,6 +153,9 @@ class Collector:
         self.library = library
         if takeover is not None:
             self.progress.say("takeover", owner=takeover.owner)
+        program = sync_program(library.root)
+        if program is not None:
+            self.progress.warn("sync_folder", program=program)
         locks = Locks(durable, SystemClock())
         self.services = Services(
             run_id=self.run_id,
@@ -246,6 +252,19 @@ class Collector:
             return
         self.schedule = self._schedule(selected, stack)
         self.schedule.run(selected, spare)
+        self._want_unfunded(self.schedule)
+
+    def _want_unfunded(self, schedule: Schedule) -> None:
+        """Reports that matched and met the end of the quota go first next time (design 1, want-list)."""
+        services = self._services
+        met = [one.choice for one in schedule.finished if one.result.code == QUOTA_CODE]
+        if not met:
+            return
+        ids = [choice.entry.report_id for choice in (*met, *schedule.not_begun)]
+        try:
+            want_unfunded(services.library, services.durable, ids, at=services.stamp())
+        except (DurableError, LockTimeout, LockUnusable) as error:
+            self._log.warning("the want-list could not be written: %s", error)
 
     def _entries(self) -> tuple[CatalogueEntry, ...]:
         """What is selected from: the reports that were ordered, else what the app's list and the catalogue
@@ -290,6 +309,7 @@ class Collector:
         if self.orders.plan is not None and not self.orders.dry_run:
             return planned(read_plan(self.orders.plan), entries, holdings), []
         today = date.fromisoformat(self._services.day)
+        entries = tuple(read_wants(self._services.library).first(entries))
         selected, spare, self.duplicates = choose(entries, self.task, today, holdings, self.orders.retrigger)
         for duplicate in self.duplicates:
             self.progress.warn("skipped_duplicate", path=duplicate.path, title=duplicate.entry.title)

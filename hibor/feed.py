@@ -1,17 +1,14 @@
 """The app's list as an incremental discovery (design 6 "Use in the collector").
 
 1. A page is what came into sight with one swipe. The driver proves that a row is on both screens, so every
-  page is
-   contiguous and nothing is read again by scrolling up, which at the top would refresh the list.
+   page is contiguous and nothing is read again by scrolling up, which at the top would refresh the list.
 2. The list is read to a horizon: a screen whose every report is older is the last page. A horizon deeper
-  than any that
-   was ever read to its end is scanned without stopping at known pages.
+   than any that was ever read to its end is scanned without stopping at known pages.
 3. A list that jumped away is read again from its top: rows read before cost nothing but the swipes.
 4. A budget bounds the scan; when it is used up, or the link fails after the first screen, the scan is
-  interrupted: the
-   host keeps the debt and the frontier, and the next scan jumps over what is proven.
+   interrupted: the host keeps the debt and the frontier, and the next scan jumps over what is proven.
 5. Every report becomes a catalogue row, whatever a task filters for, so that page hits never depend on a
-  filter.
+   filter.
 """
 
 from __future__ import annotations
@@ -78,7 +75,9 @@ class Scan:
     corrected: set[str] = attrs.field(factory=set)
     vanished: list[str] = attrs.field(factory=list)
     report: ScanReport | None = None
-    _begun_s: float = attrs.field(default=attrs.Factory(lambda self: self.clock.monotonic_s(), takes_self=True))
+    _begun_s: float = attrs.field(
+        default=attrs.Factory(lambda self: self.clock.monotonic_s(), takes_self=True)
+    )
     _new: int = 0
     _restarts: int = 0
     _jumped: bool = False

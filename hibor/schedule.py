@@ -67,6 +67,7 @@ class Schedule:
     finished: list[Finished] = attrs.field(factory=list)
     replaced: set[str] = attrs.field(factory=set)
     deadline_ended: bool = False
+    not_begun: list[Choice] = attrs.field(factory=list)
     _index: int = 0
     _opened: set[str] = attrs.field(factory=set)
     _tried: set[tuple[str, str]] = attrs.field(factory=set)
@@ -120,6 +121,7 @@ class Schedule:
             if not queue:
                 self._take_all(pending, queue, spares)
         self._take_all(pending, queue, spares)
+        self.not_begun = list(queue)
         if queue and self.services.deadline.soft_passed:
             self.deadline_ended = True
             self.progress.say("closing_early")

@@ -6,6 +6,7 @@ import json
 import logging
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from hibor.device.errors import DeviceError
 from hibor.durable import DurableError
 from hibor.governance import RunFacts
 from hibor.interrupts import Interrupts
+from hibor.messages import default_lang
 from hibor.package.delivery import run_delivery
 from hibor.package.layout import new_run_id
 from hibor.package.run_terminal import RunDocument, StopReason
@@ -141,7 +143,7 @@ def resolve_task(options: Mapping[str, Any]) -> tuple[Task, bool]:
         deadline_s=options["deadline"],
         quota_limit=options["quota_limit"],
         count=options["count"],
-        lang=options["lang"],
+        lang=options["lang"] or (None if options["task"] else default_lang()),
     )
     return task, simulated
 
@@ -290,9 +292,20 @@ def _emit(
             deadline_s=timing["deadline_s"],
             folder=document["paths"].get("library", "-"),
         )
+        missing = _missing(document)
+        if missing:
+            progress.warn("missing", missing=missing)
     if collector is not None and may_write:
         _write_page(collector)
     return int(document["exit_code"])
+
+
+def _missing(document: Mapping[str, Any]) -> str:
+    """What was selected and not delivered, by code: `2 × CACHE_TIMEOUT`."""
+    codes = Counter(item["stop_code"] for item in document["items"] if item["stop_code"] is not None)
+    begun = [f"{count} × {code}" for code, count in sorted(codes.items())]
+    waiting = len(document["counts"].get("not_begun", ()))
+    return ", ".join([*begun, *([f"{waiting} × -"] if waiting else [])])
 
 
 def close_run(collector: Collector, station: Station) -> dict[str, Any]:

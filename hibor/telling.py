@@ -86,7 +86,14 @@ def extras_of(run: Collector) -> dict[str, Any]:
         {"report_id": one.entry.report_id, "title": one.entry.title, "path": one.path}
         for one in run.duplicates
     ]
-    extras: dict[str, Any] = {"likely_duplicates": likely, "selected": run.selected}
+    not_begun = [] if run.schedule is None else run.schedule.not_begun
+    extras: dict[str, Any] = {
+        "likely_duplicates": likely,
+        "not_begun": [
+            {"report_id": choice.entry.report_id, "title": choice.entry.title} for choice in not_begun
+        ],
+        "selected": run.selected,
+    }
     if run.plan_rows is not None:
         extras["plan"] = run.plan_rows
     return extras

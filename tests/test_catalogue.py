@@ -12,9 +12,13 @@ from hibor.catalogue import CatalogueEntry, ListOrder
 BEGIN = datetime(2026, 11, 30, 1, 0, tzinfo=UTC)
 
 
-@given(st.lists(st.tuples(st.lists(st.integers(0, 30), max_size=4), st.integers(1, 14)), min_size=1, max_size=8))
+@given(
+    st.lists(st.tuples(st.lists(st.integers(0, 30), max_size=4), st.integers(1, 14)), min_size=1, max_size=8)
+)
 def test_keys_keep_the_lists_order_whatever_was_read_when(scans: list[tuple[list[int], int]]) -> None:
-    """Reports come in anywhere (a list that is not only added to at its top), scans read from the top to any depth."""
+    """Reports come in anywhere (a list that is not only added to at its top), scans read from the top to
+    any depth.
+    """
     listing = [f"r{number}" for number in range(10)]
     keys: dict[str, str] = {}
     for number, (inserts, depth) in enumerate(scans):
@@ -32,7 +36,9 @@ def test_keys_keep_the_lists_order_whatever_was_read_when(scans: list[tuple[list
 
 def test_a_later_day_is_newer_and_an_undated_report_has_the_day_of_the_one_above_it() -> None:
     order = ListOrder(BEGIN, "2026-11-30")
-    undated_on_top, old, undated, older = (order.next_key(day) for day in (None, "2026-11-29", None, "2026-11-28"))
+    undated_on_top, old, undated, older = (
+        order.next_key(day) for day in (None, "2026-11-29", None, "2026-11-28")
+    )
     assert undated_on_top[:10] == "2026-11-30" and undated[:10] == "2026-11-29"
     assert undated_on_top > old > undated > older
 
@@ -44,7 +50,14 @@ def test_zones_do_not_matter() -> None:
 
 
 def test_what_a_row_did_not_show_is_filled_in_and_nothing_else() -> None:
-    whole = CatalogueEntry(report_id="HB1", title="t", date="2026-11-30", stock_code="600519", page_count_hint=12)
+    whole = CatalogueEntry(
+        report_id="HB1", title="t", date="2026-11-30", stock_code="600519", page_count_hint=12
+    )
     cut = CatalogueEntry(report_id="HB1", title="t", date="2026-11-29", rating="买入")
     filled = cut.filled_from(whole)
-    assert (filled.date, filled.stock_code, filled.page_count_hint, filled.rating) == ("2026-11-29", "600519", 12, "买入")
+    assert (filled.date, filled.stock_code, filled.page_count_hint, filled.rating) == (
+        "2026-11-29",
+        "600519",
+        12,
+        "买入",
+    )

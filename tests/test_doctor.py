@@ -102,6 +102,8 @@ def test_walking_checks_both_pages_and_admits_an_untested_version(
         assert not has_walked(run.library, **{**facts, "app_version": "8.0.1"})
         assert '"served"' not in run.truth() and '"opened"' in run.truth()
         assert "btn_download" not in run.truth()
+    done = MainJob(tmp_path)("--scenario", "app_untested", "--library", tmp_path / "library", "--count", "1")
+    assert [item["source"] for item in done.items] == ["NEW_TRIGGER"] and done.exit_code == 0, done.stderr
 
 
 def test_a_page_that_may_cost_is_not_opened_unasked(adb_server: PrivateAdbServer, tmp_path: Path) -> None:

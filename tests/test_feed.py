@@ -1,7 +1,9 @@
-"""The catalogue over the real simulated phone: a list that moves, that never ends, that is cut off (design 6).
+"""The catalogue over the real simulated phone: a list that moves, that never ends, that is cut off (design
+6).
 
-Rules of this file: what the list holds is read from the phone's own state, never from what the collector saw. A phone
-keeps its state folder, so a test that changes the list between two scans changes it between two lives of the phone.
+Rules of this file: what the list holds is read from the phone's own state, never from what the collector
+saw. A phone keeps its state folder, so a test that changes the list between two scans changes it between
+two lives of the phone.
 """
 
 from __future__ import annotations
@@ -81,7 +83,9 @@ class World:
 
     def struck(self, kind: str) -> bool:
         """Whether a fault of this kind had its turn."""
-        return any(key.split(":")[1] == kind and count for key, count in self._state()["fault_counts"].items())
+        return any(
+            key.split(":")[1] == kind and count for key, count in self._state()["fault_counts"].items()
+        )
 
     def change(self, *, insert: list[datetime] | None = None, delete: list[str] | None = None) -> None:
         """Between two lives: new reports on top, the last of `insert` topmost; others taken off."""
@@ -176,7 +180,7 @@ MOVES = {
     "loading_fails": SHORT + fault("load_fails", "load", call=1),
     "loading_sticks": SHORT + fault("load_stuck", "load", call=1),
     "old_dumps": SHORT + fault("dump_stale", "dump", call=5) + fault("dump_stale", "dump", call=8),
-    "adverts_and_pins": "[feed]\nreports = 20\nadverts_every = 2\npinned = [3, 9]\nnotices = ['公告一', '公告二']\n",
+    "adverts_and_pins": "[feed]\nreports = 20\nadverts_every = 2\npinned = [3, 9]\nnotices = ['公告']\n",
     "everything": "[feed]\nreports = 30\nadverts_every = 3\npinned = [2, 25]\n"
     + fault("swipe_factor", call=1, times=0, factor=0.7)
     + fault("feed_insert", call=7, amount=2)
@@ -201,7 +205,9 @@ def test_nothing_lost_and_nothing_twice_while_the_list_moves(world: World, name:
     found = world.ids()
     assert set(world.listed()) <= set(found) <= world.ever()
     assert len(found) == len(set(found))
-    assert [one for one in found if one in world.listed()] == world.listed(), "the catalogue keeps the list's order"
+    assert [one for one in found if one in world.listed()] == world.listed(), (
+        "the catalogue keeps the list's order"
+    )
     assert not world.owes()
 
 
@@ -251,7 +257,9 @@ def test_the_budget_bounds_a_scan(world: World) -> None:
 
 
 def test_a_jump_that_passes_its_place_comes_back_to_it(world: World) -> None:
-    """Reports above the place were deleted since: it is nearer than it was, and below it every row is unknown."""
+    """Reports above the place were deleted since: it is nearer than it was, and below it every row is
+    unknown.
+    """
     with world.phone(LONG) as phone:
         first = phone.scan(max_pages=9)
         assert first.report.ended == ScanEnd.MAX_PAGES
@@ -327,7 +335,11 @@ def test_a_horizon_is_read_to_its_end_and_no_further_and_a_deeper_one_past_known
         today = phone.bench.app.looker.phone_now().date()
         near = phone.scan(since_days=1)
         assert near.incomplete is None and near.report.ended == ScanEnd.LAST_PAGE and not world.owes()
-        inside = [one for one in near.entries if one.date and date.fromisoformat(one.date) >= today - timedelta(days=1)]
+        inside = [
+            one
+            for one in near.entries
+            if one.date and date.fromisoformat(one.date) >= today - timedelta(days=1)
+        ]
         assert 8 <= len(inside) < near.report.new < 34, "one screen beyond, and no more"
         assert phone.scan(since_days=1).report.pages == 2
         deep = phone.scan(since_days=3)
@@ -339,7 +351,7 @@ def test_a_horizon_is_read_to_its_end_and_no_further_and_a_deeper_one_past_known
 
 
 def test_one_old_report_among_new_ones_is_not_the_horizon(world: World) -> None:
-    """Uploaded late: the list is newest first, its days are not. With small swipes it is a page of its own."""
+    """Uploaded late: the list is newest first, its days are not. A small swipe shows it alone."""
     with world.phone("[feed]\nreports = 20\nadverts_every = 0\n") as phone:
         now = phone.bench.app.looker.phone_now()
     late, fresh = now - timedelta(days=30), now + timedelta(minutes=1)
@@ -348,7 +360,9 @@ def test_one_old_report_among_new_ones_is_not_the_horizon(world: World) -> None:
     with world.phone(small) as phone:
         reading = phone.scan(since_days=2)
         assert reading.incomplete is None
-    within = [row for row in world.rows() if str(row.entry["date"]) >= (now.date() - timedelta(days=2)).isoformat()]
+    within = [
+        row for row in world.rows() if str(row.entry["date"]) >= (now.date() - timedelta(days=2)).isoformat()
+    ]
     assert len(within) >= 7 + 12
     assert set(world.listed()[:20]) <= set(world.ids())
 
@@ -392,8 +406,12 @@ def dump(path: Path) -> list[str]:
 
 
 def test_selection_is_newest_first_over_many_scans(world: World) -> None:
-    """Interrupted, gone on with, and with new reports on top in between: the catalogue is in the list's order."""
-    task = attrs.evolve(Task.embedded(), count=60, quota=QuotaTask(limit=60, new_max=60), select=Select(since_days=9000))
+    """Interrupted, gone on with, and with new reports on top in between: the catalogue is in the list's
+    order.
+    """
+    task = attrs.evolve(
+        Task.embedded(), count=60, quota=QuotaTask(limit=60, new_max=60), select=Select(since_days=9000)
+    )
     holdings = Holdings(copies={}, cached={}, likeness={})
     scenario = "[feed]\nreports = 30\npinned = []\n"
     with world.phone(scenario) as phone:

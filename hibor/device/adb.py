@@ -41,10 +41,9 @@ __all__ = [
 
 MACHINE_FLOOR_S: Final = 3.0
 _BUFFER_BYTES: Final = 1 << 20
+# Linux: acknowledge at once. The adb server keeps Nagle's algorithm on, so the end of a longer answer would
+# wait 40 ms for a delayed acknowledgement. The kernel forgets the option, so it is set after each read.
 _QUICK_ACK: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)
-"""Linux only, and forgotten by the kernel after a while: acknowledge what came at once. The adb server
-leaves Nagle's algorithm on towards its clients, so the end of every answer longer than a segment would
-wait 40 ms for it."""
 _LOW_LEVEL = (AdbError, OSError, EOFError, ValueError, struct.error)
 
 

@@ -7,13 +7,13 @@ nothing; files are written through `hibor.durable` under names that say when.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import Final
 
 import attrs
 
-from hibor.clock import Clock
+from hibor.clock import Clock, SystemClock
 from hibor.commandline import Words
 from hibor.device.errors import DeviceError
 from hibor.device.profile import Profile
@@ -118,7 +118,7 @@ class Case:
 
     def write(self, name: str, data: bytes) -> Path | None:
         """A new file in `folder`; None, and a line for the person, when it cannot be written."""
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")[:-3]
+        stamp = SystemClock().now().astimezone(UTC).strftime("%Y%m%dT%H%M%S%f")[:-3]
         return self.write_to(self.folder / f"{stamp}-{name}", data)
 
     def write_to(self, path: Path, data: bytes) -> Path | None:

@@ -160,12 +160,13 @@ def search(item: ItemRun, limit_s: float) -> CacheIdentity | None:
             return None
         services.deadline.require_phone_time()
         # An export begins on this report's page, which is therefore not left.
-        with _watching(item, seen):
-            used = not export.needed(item) and item.use_the_wait()
-        if used:
+        if item.while_waiting is not None and not export.needed(item):
+            with _watching(item, seen):
+                item.use_the_wait()
             continue
         present = seen.present()
-        if present and max(file.size_bytes for file in present) <= QUICK_BYTES:
+        quick = present and max(file.size_bytes for file in present) <= QUICK_BYTES
+        if quick and item.while_settling is not None:
             with _watching(item, seen):
                 item.use_the_settling()
         clock.sleep(_pause_s(seen, profile, clock.monotonic_s(), end_s - limit_s))
@@ -188,9 +189,6 @@ def _watching(item: ItemRun, seen: Search) -> Iterator[None]:
             item.services.log.info("the cache could not be watched: %s", error.detail)
 
     thread = threading.Thread(target=watch, name="cache-watch", daemon=True)
-    if item.while_waiting is None and item.while_settling is None:
-        yield
-        return
     thread.start()
     try:
         yield

@@ -1,7 +1,9 @@
-"""`python -m hibor.farm`: many phones, on one or several machines, sharing one list of work (design 6 "Hosts").
+"""`python -m hibor.farm`: many phones, on one or several machines, sharing one list of work (design 6
+"Hosts").
 
-`plan` hands wanted reports out, `work` is the one worker of a phone, `status` tells. The report's id is the job's id,
-so a report that two phones are to have is collected once. Nothing heavy is imported before there is something to do.
+`plan` hands wanted reports out, `work` is the one worker of a phone, `status` tells. The report's id is the
+job's id, so a report that two phones are to have is collected once. Nothing heavy is imported before there
+is something to do.
 """
 
 from __future__ import annotations

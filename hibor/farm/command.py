@@ -67,7 +67,7 @@ def _host(database: str, **options: Any) -> Iterator[DbosHost]:
 
 
 def _not_of_a_report(record: logging.LogRecord) -> bool:
-    """A report that cannot be had is no fault of the engine: the command says it, in the reader's language."""
+    """A report that cannot be had is no fault of the engine; the command says it in its own words."""
     from hibor.hosts.dbos_host import FatalJobError
 
     error = record.exc_info[1] if record.exc_info else None
@@ -90,7 +90,9 @@ def _launch(host: DbosHost, database: str) -> None:
 def _build_plan(words: Words) -> click.Command:
     @click.command(cls=SpokenCommand, words=words, section="farm.plan")
     @_database(words)
-    @click.option("--phone", "phones", multiple=True, required=True, metavar="SERIAL", help=words("farm.plan.phone"))
+    @click.option(
+        "--phone", "phones", multiple=True, required=True, metavar="SERIAL", help=words("farm.plan.phone")
+    )
     @click.option("--report", "reports", multiple=True, metavar="REPORT_ID", help=words("farm.plan.report"))
     @click.option("--count", type=click.IntRange(min=1), metavar="N", help=words("farm.plan.count"))
     @click.option("--since-days", type=click.IntRange(min=0), metavar="N", help=words("farm.plan.since_days"))
@@ -126,7 +128,9 @@ def _build_plan(words: Words) -> click.Command:
     return plan
 
 
-def _wanted(library: Path | None, task: Path | None, reports: tuple[str, ...], since_days: int | None) -> list[Any]:
+def _wanted(
+    library: Path | None, task: Path | None, reports: tuple[str, ...], since_days: int | None
+) -> list[Any]:
     """The wanted reports of a library's catalogue. Raises Refusal."""
     from datetime import date
 
@@ -215,12 +219,14 @@ def _work(words: Words, options: Mapping[str, Any]) -> int:
             try:
                 worker.wait(host, watch=options["watch"], poll_s=POLL_S)
             except KeyboardInterrupt:
-                # The second signal ends what is under way, as a crash would; the next worker goes on from there.
+                # The second signal ends what is under way, as a crash would; the next worker goes on.
                 if worker.interrupted:
                     os._exit(INTERRUPTED)
                 raise
     except RunStop as stop:
-        raise Refusal("farm.work.stopped", exit_code=_exit_of(stop), code=stop.code, detail=stop.detail) from stop
+        raise Refusal(
+            "farm.work.stopped", exit_code=_exit_of(stop), code=stop.code, detail=stop.detail
+        ) from stop
     return _tell_work(answers, phone, worker)
 
 
@@ -231,7 +237,9 @@ def _task(options: Mapping[str, Any]) -> tuple[Any, bool]:
 
     simulated = options["scenario"] is not None
     values = dict.fromkeys(("deadline", "count", "wait"))
-    values |= {key: options[key] for key in ("adb_server", "profile", "quota_limit", "scenario", "time_scale")}
+    values |= {
+        key: options[key] for key in ("adb_server", "profile", "quota_limit", "scenario", "time_scale")
+    }
     values |= {key: None if options[key] is None else str(options[key]) for key in ("task", "library")}
     values |= {"device": None if simulated else options["phone"], "lang": options["lang"]}
     try:
@@ -258,7 +266,9 @@ def _station(options: Mapping[str, Any], task: Any, simulated: bool, progress: A
 def _exit_of(stop: Any) -> int:
     from hibor.governance import RunFacts, decide
 
-    facts = RunFacts(cause=stop.code, busy=stop.busy, uncertain=stop.uncertain, task_invalid=stop.task_invalid)
+    facts = RunFacts(
+        cause=stop.code, busy=stop.busy, uncertain=stop.uncertain, task_invalid=stop.task_invalid
+    )
     return decide(facts)[1]
 
 
@@ -318,6 +328,11 @@ def _tell_status(answers: Answers, jobs: list[JobView]) -> None:
         answers.tell(words("farm.status.row", phone=phone, **counts))
     failed = [job for job in jobs if job.failed]
     for job in failed:
-        answers.tell(words("farm.status.failed", report=job.job_id, phone=job.phone, reason=job.reason or "?"))
-    rows = [{"report_id": job.job_id, "phone": job.phone, "state": _state(job), "reason": job.reason} for job in jobs]
+        answers.tell(
+            words("farm.status.failed", report=job.job_id, phone=job.phone, reason=job.reason or "?")
+        )
+    rows = [
+        {"report_id": job.job_id, "phone": job.phone, "state": _state(job), "reason": job.reason}
+        for job in jobs
+    ]
     answers.document(json.loads(json.dumps({"phones": phones, "reports": rows})))

@@ -1,8 +1,8 @@
 """Which reports are wanted and which phone is to collect each (design 6 "Hosts", farm).
 
 1. A report's job id is its id, whatever the phone: the engine refuses the second job.
-2. A report that failed is planned again only when it is asked for, and one that may have been paid for only for the
-   phone that tapped: its ledger and its items are there.
+2. A report that failed is planned again only when it is asked for, and one that may have been paid for only
+   for the phone that tapped: its ledger and its items are there.
 3. The phone with the least to do gets the next report.
 """
 
@@ -55,12 +55,15 @@ def job_id_of(report_id: str) -> str:
 
 
 def wanted_reports(library: Library, select: Select, today: date) -> list[CatalogueEntry]:
-    """Reports of the library's catalogue that match and are not in the library yet: those on its want-list first,
-    then newest first. Raises HostError, ManifestInvalid."""
+    """Reports of the library's catalogue that match and are not in the library yet: those on its want-list
+    first, then newest first. Raises HostError, ManifestInvalid.
+    """
     have = {row.report_id for row in manifest_rows(library) if row.final_path is not None}
     with LocalHost(library.catalogue) as host:
         rows = host.entries(ENTRY_TASK, include_vanished=False)
-        found = [entry for row in rows if (entry := CatalogueEntry.from_dict(row.entry)).report_id not in have]
+        found = [
+            entry for row in rows if (entry := CatalogueEntry.from_dict(row.entry)).report_id not in have
+        ]
     return read_wants(library).first(entry for entry in found if matches(entry, select, today))
 
 
@@ -73,7 +76,9 @@ def hand_out(
     again: bool = False,
     count: int | None = None,
 ) -> list[Planned]:
-    """Enqueue the reports, at most `count` new jobs; `load` are the phones and how much each has to do already."""
+    """Enqueue the reports, at most `count` new jobs; `load` are the phones and how much each has to do
+    already.
+    """
     loads, known = dict(load), {job.job_id: job for job in jobs}
     planned: list[Planned] = []
     for entry in reports:

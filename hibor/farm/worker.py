@@ -1,9 +1,12 @@
-"""The one worker of a phone: each job is one report, collected by a run of its own (design 6 "Hosts", farm).
+"""The one worker of a phone: each job is one report, collected by a run of its own (design 6 "Hosts",
+farm).
 
-1. A job runs the collector as the main job does, for the one report: preflight, recovery of everything earlier runs
-   left, then both lanes. A job that was cut off therefore begins with recovery, and never taps after a TRIGGER_INTENT.
-2. What a report itself cannot be had for ends its job. What stops the phone or its account (quota used up, a wall, the
-   breaker, no phone, an item left open) ends the worker: the job stays where it is, for the next worker of this phone.
+1. A job runs the collector as the main job does, for the one report: preflight, recovery of everything
+   earlier runs left, then both lanes. A job that was cut off therefore begins with recovery, and never taps
+   after a TRIGGER_INTENT.
+2. What a report itself cannot be had for ends its job. What stops the phone or its account (quota used up,
+   a wall, the breaker, no phone, an item left open) ends the worker: the job stays where it is, for the
+   next worker of this phone.
 3. Breaker and pace between two triggers are the worker's, not the single run's.
 4. One worker a phone: a kernel lock by the phone's name, and the library's lock during each run.
 """
@@ -56,7 +59,9 @@ _UNEXPECTED: Final = frozenset(_TABLES.failure_codes["unexpected"].values())
 
 
 class LeftForLater(BaseException):
-    """The job is left as it is for the phone's next worker. No Exception: the engine would record a failure."""
+    """The job is left as it is for the phone's next worker. No Exception: the engine would record a
+    failure.
+    """
 
 
 @attrs.frozen
@@ -94,8 +99,9 @@ class Worker:
         return self._deadline is not None and self._deadline.interrupted
 
     def collect(self, job: Any, _ctx: Any) -> bool:
-        """The handler of a report's job. Raises FatalJobError for what the report cannot be had for, LeftForLater
-        when the worker ends."""
+        """The handler of a report's job. Raises FatalJobError for what the report cannot be had for,
+        LeftForLater when the worker ends.
+        """
         if self.ended is not None or self.interrupted:
             raise LeftForLater
         entry = CatalogueEntry.from_dict(job.payload["entry"])
@@ -184,7 +190,9 @@ def _reason(mine: list[Any], collector: Collector) -> str:
         paid = any(result.item["quota_state"] not in ("NONE", "RELEASED") for result in mine)
         return f"{PAID if paid else ''}{last.code}: {last.detail or last.code}"
     if collector.duplicates:
-        return f"{_TABLES.failure_codes['likely_duplicate'][_TABLES.states[0]]}: {collector.duplicates[0].path}"
+        return (
+            f"{_TABLES.failure_codes['likely_duplicate'][_TABLES.states[0]]}: {collector.duplicates[0].path}"
+        )
     return "nothing was opened for it"
 
 

@@ -116,7 +116,7 @@ class Downloads:
                 self.export(report.report_id, finished_s)
 
     def leave_outdated(self, ranks: Sequence[int]) -> None:
-        """Files the app keeps under these reports' names although it does not count them as theirs (fault F28)."""
+        """Files the app keeps under these reports' names and does not count as theirs (fault F28)."""
         for rank in ranks:
             report, other = self._feed.at_rank(rank), self._feed.at_rank(rank + 1)
             path = self._new_path(report, self._folder)

@@ -129,8 +129,10 @@ class AppList:
         self.status = "end" if len(self.rows) >= len(rows) else "more"
 
     def follow_server(self) -> None:
-        """Show inserts and deletes in the loaded part at once; the first visible row stays where it is. A list that
-        has said that it is loaded to its end stays so."""
+        """Show inserts and deletes in the loaded part at once; the first visible row stays where it is.
+
+        A list that has said that it is loaded to its end stays so.
+        """
         anchor, shift = self._first_visible()
         rows = self._server.rows()
         self.rows = rows if self.status == "end" else rows[: max(len(self.rows), self._page_rows)]

@@ -229,7 +229,8 @@ def _damaged(data: bytes, variant: str, report: Report) -> bytes:
 
 
 def _endless_page(depth: int = 12, fan: int = 10) -> bytes:
-    """A whole, small PDF whose one page draws `fan` to the power of `depth` boxes: who reads it never ends (F62)."""
+    """A whole, small PDF whose one page draws `fan` to the power of `depth` boxes: nobody reads it to the end
+    (fault F62)."""
     form = b"/Type/XObject/Subtype/Form/BBox[0 0 595 842]"
     objects = [
         b"<</Type/Catalog/Pages 2 0 R>>",

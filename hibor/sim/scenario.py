@@ -96,7 +96,8 @@ class QuotaSettings:
 class CacheSettings:
     """Files already in the phone's cache at the first start, by rank, and whether adb may read the folder.
 
-    `outdated` are reports under whose file names the app keeps other bytes, which a download replaces (fault F28).
+    `outdated` are reports under whose file names the app keeps other bytes, which a download replaces
+    (fault F28).
     """
 
     prefilled: tuple[int, ...] = ()

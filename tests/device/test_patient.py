@@ -23,7 +23,9 @@ def test_a_dump_is_asked_for_again_when_the_link_drops(adb_server: PrivateAdbSer
         assert device.reconnects == 1
 
 
-def test_without_patience_the_same_link_ends_the_operation(adb_server: PrivateAdbServer, tmp_path: Path) -> None:
+def test_without_patience_the_same_link_ends_the_operation(
+    adb_server: PrivateAdbServer, tmp_path: Path
+) -> None:
     with bench(adb_server, tmp_path, fault("link_drop", site="shell", match="uiautomator")) as run:
         with pytest.raises(DeviceError) as raised:
             run.app.open_app()
@@ -68,7 +70,8 @@ def test_a_phone_that_stays_away_is_given_up_after_the_wait(
 def test_another_phone_at_the_same_address_is_not_the_phone_that_was_waited_for(
     adb_server: PrivateAdbServer, tmp_path: Path
 ) -> None:
-    gone = fault("link_drop", site="shell", match="uiautomator") + fault("phone_replaced", match="uiautomator")
+    gone = fault("link_drop", site="shell", match="uiautomator")
+    gone += fault("phone_replaced", match="uiautomator")
     with bench(adb_server, tmp_path, gone) as run:
         with pytest.raises(DeviceError) as raised:
             PatientDevice(run.device, run.clock).dump("list")

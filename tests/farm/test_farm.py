@@ -1,7 +1,9 @@
-"""The farm as its users run it: two simulated phones, two worker processes, one list of work, one worker killed.
+"""The farm as its users run it: two simulated phones, two worker processes, one list of work, one worker
+killed.
 
-Rules of this file: everything runs in an environment with the real engine, on SQLite and on a real PostgreSQL server.
-Ledgers, journals and the phones' truth are read by the second reader of `tests.main_job`.
+Rules of this file: everything runs in an environment with the real engine, on SQLite and on a real
+PostgreSQL server. Ledgers, journals and the phones' truth are read by the second reader of
+`tests.main_job`.
 """
 
 from __future__ import annotations
@@ -149,7 +151,9 @@ class Farm:
         return [row["report_id"] for row in rows]
 
     def check_books(self, phone: str, *, equal: bool) -> None:
-        """CONFIRMED ≤ served ≤ CONFIRMED + UNCERTAIN + RESERVED with intent; served once; equality on request."""
+        """CONFIRMED ≤ served ≤ CONFIRMED + UNCERTAIN + RESERVED with intent; served once; equality on
+        request.
+        """
         served, states = self.served(phone), self.families(phone)
         most = states["CONFIRMED"] + states["UNCERTAIN"] + states["RESERVED"]
         assert states["CONFIRMED"] <= served.total() <= most, (served, states)

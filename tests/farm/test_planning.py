@@ -44,7 +44,12 @@ def test_the_phone_with_the_least_to_do_is_next() -> None:
 def test_count_bounds_what_is_handed_out_not_what_is_looked_at() -> None:
     jobs = [JobView("HB0", "a", "SUCCESS"), JobView("HB1", "a", "ENQUEUED")]
     planned = hand_out(Queue(), [report(n) for n in range(9)], {"a": 0}, jobs, count=2)
-    assert [(one.phone, one.why) for one in planned] == [(None, "done"), (None, "planned"), ("a", ""), ("a", "")]
+    assert [(one.phone, one.why) for one in planned] == [
+        (None, "done"),
+        (None, "planned"),
+        ("a", ""),
+        ("a", ""),
+    ]
 
 
 def test_a_report_the_engine_has_already_is_not_counted_as_handed_out() -> None:

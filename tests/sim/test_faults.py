@@ -281,3 +281,39 @@ def test_twin_titles_get_their_own_files(tmp_path: Path) -> None:
     person.order(8)
     person.clock.sleep(LONG_S)
     assert len(person.cache()) == 5
+
+
+def test_reworded_app_says_other_words_in_its_dumps_only(tmp_path: Path) -> None:
+    fault = Fault("text_drift", "dump", times=0, rename=(("下载", "获取"),))
+    person = started(tmp_path, with_faults(fault))
+    report_id = person.open_rank(1)
+    assert person.find("btn_download").text == "获取"
+    person.tap("btn_download")
+    person.tap("dialog_ok")
+    assert [event.report_id for event in person.truth("served")] == [report_id]
+
+
+def test_lost_answer_with_a_time_takes_the_whole_link(tmp_path: Path) -> None:
+    person = started(tmp_path, with_faults(Fault("tap_ack_lost", "tap", control="btn_download", wait_s=60.0)))
+    person.open_rank(1)
+    x, y = person.find("btn_download").middle
+    assert person.phone.link_fault("shell", f"input tap {x} {y}") == LinkFault("offline", 60.0, -1)
+
+
+def test_dumps_after_a_tap_still_show_the_list(tmp_path: Path) -> None:
+    person = started(tmp_path, with_faults(Fault("dump_stale", "open_detail", amount=2)))
+    person.ids()
+    person.open_rank(1)
+    assert ["report_list" in person.ids() for _ in range(2)] == [True, True]
+    assert "detail_title" in person.ids()
+
+
+def test_outdated_file_is_replaced_under_its_own_name(tmp_path: Path) -> None:
+    person = started(tmp_path, "cache_replaced")
+    report = person.phone.feed.at_rank(1)
+    before = {name: data for name, data in person.cache().items() if report.title in name}
+    person.order(1)
+    person.clock.sleep(LONG_S)
+    person.phone.settle()
+    after = {name: data for name, data in person.cache().items() if report.title in name}
+    assert len(before) == 1 and list(after) == list(before) and after != before

@@ -63,7 +63,7 @@ def test_all_errors_are_told_at_once_with_their_lines() -> None:
         "prefilled = [2, 77]\n"  # 8
         'access = "closed"\n'  # 9
         "[[fault]]\n"  # 10
-        'kind = "dump_stale"\n'  # 11
+        'kind = "dump_junk"\n'  # 11
         "report = 1\n"  # 12
         "[[fault]]\n"  # 13
         'kind = "no_such"\n'  # 14
