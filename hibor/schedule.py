@@ -69,6 +69,7 @@ class Schedule:
     deadline_ended: bool = False
     not_begun: list[Choice] = attrs.field(factory=list)
     _index: int = 0
+    _breaker_told: bool = False
     _opened: set[str] = attrs.field(factory=set)
     _tried: set[tuple[str, str]] = attrs.field(factory=set)
 
@@ -192,7 +193,8 @@ class Schedule:
         self.breaker.note(code)
         if code in (QUOTA_CODE, OFFLINE_CODE):
             self.breaker.trip(code)
-        if self.breaker.open and not self.services.deadline.soft_passed:
+        if self.breaker.open and not self._breaker_told:
+            self._breaker_told = True
             self.progress.warn("breaker", code=self.breaker.reason)
 
     # -- one item ----------------------------------------------------------------------------------------------------

@@ -99,7 +99,8 @@ def window_xml(
     """The file `uiautomator dump` writes for `window`.
 
     `compressed` drops layout-only containers. `renamed` maps id names to those of another app version,
-    `reworded` maps words of its texts likewise. With `junk` characters XML forbids are written as character references, as some phones do (fault F35).
+    `reworded` maps words of its texts likewise. With `junk` characters XML forbids are written as character
+    references, as some phones do (fault F35).
     """
     parts = ["<?xml version='1.0' encoding='UTF-8' standalone='yes' ?>"]
     parts.append(f'<hierarchy rotation="{rotation}">')
