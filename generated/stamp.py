@@ -4,14 +4,14 @@
 from collections.abc import Mapping
 from typing import Final
 
-SPEC_SHA256: Final[str] = "06a8ff364201cb1e8c1cdd26ea8b9b96339624d3b17815f22e79fa9d7f06ac99"
+SPEC_SHA256: Final[str] = "135934b13719fb3d2aef49531c5d541e1efa1bd735a0488aaa4d958cfc6ffabf"
 
 SOURCES: Final[Mapping[str, str]] = {
     "spec/closures.yaml": "1d9b93a3d57dfcf4691b829d4043e21743e987b330253dc5a2b8ffcb031134ab",
     "spec/codes.yaml": "1b485d17550bfb7289042bf0c90aa126be6788cdf8925bdda55a441f41423701",
     "spec/edges.yaml": "d96c371c67a731d2bd1cf1728e132c387c445803cfafc09b0987f31394f348d3",
     "spec/evidence.yaml": "876579ee2482b3ff946a5b97e36c57140157803d2e231888eb0280442623e121",
-    "spec/failures.yaml": "e0ca44b0b62525cc5a0e87c9fa8bace9613d355718dbb0fc06128ecacbb0cb2f",
+    "spec/failures.yaml": "0b7246a0b5f5727e46b550374e420201a6b4ea02d4cdca10b2ddf69bed1d78d8",
     "spec/governance.yaml": "293dbd53a66b37879f7a0d12928788a4cce8d0db6238dcbcccfd4df50bc17b49",
     "spec/keep.yaml": "8648b3f9b43672ed4baa79f8c07a427628773216473ecf30affebd6e6e6b8aba",
     "spec/ledger.yaml": "fe4418713171e242e640d07a4c13c53575e680f58dc49b718572283169273543",

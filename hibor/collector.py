@@ -23,7 +23,7 @@ from hibor.breaker import Canary, CircuitBreaker
 from hibor.catalogue import CatalogueEntry
 from hibor.clock import SystemClock
 from hibor.deadline import Deadline
-from hibor.device.errors import DeviceError
+from hibor.device.errors import DeviceError, redact
 from hibor.device.reading import QuotaLabel, read_quota
 from hibor.durable import DurableError
 from hibor.experience import experience
@@ -121,7 +121,7 @@ class Collector:
         if services is None or services.ledger is None:
             return
         keep_failure(services.library.run(self.run_id).evidence, services, failure, detail)
-        self._watch_for_walls(failure)
+        self._watch_for_walls(failure, detail)
 
     def _work(self, stack: ExitStack) -> None:
         self._open_services(stack)
@@ -355,12 +355,13 @@ class Collector:
         stack.callback(lock.release)
         return None
 
-    def _watch_for_walls(self, reason: str) -> None:
+    def _watch_for_walls(self, reason: str, detail: str = "") -> None:
         """An access-control text met anywhere stops the NEW lane, and the account until doctor ran."""
         if reason != "access_control":
             return
         services = self._services
-        wall = RunStop(reason, "the app showed an access-control text")
+        said = f"the app showed an access-control text: {redact(detail)}" if detail else ""
+        wall = RunStop(reason, said or "the app showed an access-control text")
         self.wall = StopReason(wall.code, wall.detail)
         if self.schedule is not None:
             self.schedule.breaker.trip(wall.code)
@@ -385,9 +386,12 @@ class Collector:
             return Refusal(
                 "version_untested", f"app version {phone.app_version} was not tested with the profile"
             )
-        return (
-            None if phone.battery_ok else Refusal("battery_low", "the phone's battery is too low or too hot")
-        )
+        dump_s = self._services.require_app().looker.median_dump_s()
+        if dump_s > GUARD_RAILS["dump_worst_s"]:
+            return Refusal("dump_slow", f"reading the screen takes {dump_s:.1f} s")
+        if not phone.battery_ok:
+            return Refusal("battery_low", "the phone's battery is too low or too hot")
+        return None
 
     # -- close -----------------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ def keep_item_screen(item: ItemRun, error: Exception) -> None:
         detail = f"{item.machine.node}: {error.detail}"
         keep_failure(item.folder.evidence, item.services, error.failure, detail)
     if error.failure == "access_control":
-        item.services.on_outcome(error.failure)
+        item.services.on_outcome(error.failure, error.detail)
 
 
 def keep_failure(folder: Path, services: Services, failure: str, detail: str) -> bool:

@@ -136,7 +136,7 @@ class Services:
     pull_limit_bytes: int = 512 * 1024 * 1024
     started_at: str = ""
     on_stage: Callable[[Any], None] = lambda item: None
-    on_outcome: Callable[[str], None] = lambda reason: None  # the sign a trigger's outcome rests on
+    on_outcome: Callable[[str, str], None] = lambda reason, detail: None  # the sign an outcome rests on
 
     @property
     def lang(self) -> str:

@@ -29,7 +29,8 @@ from hibor.device.phone import Limits, ShellPhone
 from hibor.device.protocol import Sink
 from hibor.device.shellout import ShellResult, quote, split_marked
 
-__all__ = ["AdbDevice", "AdbServer", "DeviceEntry", "choose_device", "list_devices", "redact", "server_version"]
+__all__ = ["AdbDevice", "AdbServer", "DeviceEntry", "choose_device", "list_devices", "redact"]
+__all__ += ["server_version"]
 
 MACHINE_FLOOR_S: Final = 3.0
 _BUFFER_BYTES: Final = 1 << 20

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from statistics import median
 from typing import Final
 
 from hibor.clock import Clock
@@ -44,6 +45,7 @@ class Looker:
         self._picturing = False
         self._pictured: ScreenEvidence | None = None
         self.dump_s = 0.0
+        self._dumps_s: list[float] = []
 
     def phone_now(self) -> datetime:
         """The phone's clock, aware; read once and then carried on by our own clock (`sync_clock` reads it
@@ -64,8 +66,13 @@ class Looker:
         begun_s = self.clock.monotonic_s()
         tree = self._pictured_dump(screen_key) if self._picturing else self.device.dump(screen_key)
         self.dump_s = self.clock.monotonic_s() - begun_s
+        self._dumps_s.append(self.dump_s)
         self.last_tree = tree
         return tree
+
+    def median_dump_s(self) -> float:
+        """What a dump took so far, in seconds of the clock; 0 before the first one."""
+        return median(self._dumps_s) if self._dumps_s else 0.0
 
     @contextmanager
     def picturing(self) -> Iterator[None]:

@@ -59,7 +59,7 @@ def export(item: ItemRun) -> None:
         if error.failure in LINK_WORDS:
             raise
         services.log.warning("item %s could not be exported: %s", item.job.item_id, error.detail)
-        services.on_outcome(error.failure)
+        services.on_outcome(error.failure, error.detail)
 
 
 def export_downloaded(item: ItemRun) -> None:

@@ -127,7 +127,7 @@ def trigger(item: ItemRun) -> str:
     if verdict != "confirmed":
         _keep_screens(item, before, outcome)
     services.follow_label(outcome.label_after)
-    services.on_outcome(outcome.reason)
+    services.on_outcome(outcome.reason, outcome.detail)
     _leave_page(item, proven_idle=verdict == "not_occurred")
     return verdict
 

@@ -304,7 +304,7 @@ def test_rows_under_another_name_are_drift_with_the_nearest_named_and_no_empty_l
 def test_a_list_of_notices_and_adverts_only_is_an_empty_list() -> None:
     advert = node("ad_row", "", (0, 830, 1080, 1050), node("ad_tag", "广告", (40, 850, 160, 900)))
     notices = [
-        node("notice_row", "", (0, top, 1080, top + 150), node("notice_text", "公告", (40, top, 900, top + 50)))
+        node("notice_row", "", (0, top, 1080, top + 150), node("notice_text", "公告", (40, top, 90, top + 9)))
         for top in (230, 400)
     ]
     found = screen(*notices, advert, footer="没有更多了")

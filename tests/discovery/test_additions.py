@@ -272,6 +272,19 @@ def test_interrupted_page_is_handled_and_leaves_debt() -> None:
     )  # fmt: skip
 
 
+def test_a_scan_that_gave_up_leaves_the_place_it_had_come_to() -> None:
+    """The page that says so has no entries itself; the place is the last page that had some."""
+    host = MemoryHost(extended=True)
+
+    def fetch(job: Any, ctx: Any, page: int) -> Page:
+        entries = names(10, 10 * (page - 1)) if page < 3 else []
+        return Page(entries, contiguous=True, interrupted=page == 3)
+
+    host.scan(DiscoveryHandler(fetch, same, spawn, "proc", resume=True))
+    frontier = host.frontiers["proc"]
+    assert frontier is not None and (frontier.page, list(frontier.ids)) == (2, names(10, 10))
+
+
 # T4: one transient empty page.
 
 

@@ -21,8 +21,10 @@ def recorder() -> Recorder:
 @pytest.fixture(autouse=True)
 def listening() -> Iterator[None]:
     """Count what the item machine does during the test."""
+    RECORDER.faults.clear()
     with recording(RECORDER):
         yield
+    RECORDER.raise_faults()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

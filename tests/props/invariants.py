@@ -32,7 +32,7 @@ def check_item(item: ItemRun) -> None:
     assert shown["status"] == v006.STATUS_OF_CODE[result.code]
     if result.closed:
         check_closed(item, shown)
-    elif not result.uncertain and not result.contract_error:
+    elif not (result.uncertain or result.contract_error or item.services.ledger_blocked):
         check_kept(item, shown)
     if shown["final_path"] is not None:
         data = (item.services.library.root / shown["final_path"]).read_bytes()

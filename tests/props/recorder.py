@@ -33,6 +33,21 @@ class Recorder:
 
     reached: dict[str, dict[str, set[str]]] = attrs.field(factory=lambda: {name: {} for name in TABLES})
     check: Callable[[ItemRun], None] | None = None
+    faults: list[BaseException] = attrs.field(factory=list)
+
+    def judge(self, item: ItemRun) -> None:
+        """Check an item that ended. What is wrong is kept for the test: the item would take it for a failure."""
+        if self.check is not None:
+            try:
+                self.check(item)
+            except Exception as error:
+                self.faults.append(error)
+
+    def raise_faults(self) -> None:
+        """Raise the first thing a check found wrong since the last call."""
+        faults, self.faults = self.faults, []
+        if faults:
+            raise faults[0]
 
     def note(self, table: str, key: str) -> None:
         """`key` was reached by the test that runs now."""
@@ -101,13 +116,11 @@ def recording(recorder: Recorder) -> Iterator[None]:
         recorder.note("codes", self.result.code)
         recorder.note("notes", str(self.result.item["error_or_note"]))
         _note_stop(recorder, self, closing)
-        if recorder.check is not None:
-            recorder.check(self)
+        recorder.judge(self)
 
     def broke(self: ItemRun, error: Any) -> None:
         broken(self, error)
-        if recorder.check is not None:
-            recorder.check(self)
+        recorder.judge(self)
 
     patched: Mapping[Any, Mapping[str, Any]] = {
         ItemMachine: {"commit": committed},

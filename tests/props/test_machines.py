@@ -31,7 +31,8 @@ from hibor.leftovers import find, resume, settle_lost, write_off
 from hibor.quota.conservation import audit
 from hibor.quota.errors import LedgerInvalid, QuotaError
 from tests.fsm import v006
-from tests.props.cells import Cell, cells, full, make, observed, probe
+from tests.props.cells import Cell, cells, full, make, observed
+from tests.props.conftest import RECORDER
 from tests.props.invariants import check_ledger, tree
 from tests.props.offline import Mischief
 from tests.props.world import SetClock, World, world
@@ -227,6 +228,11 @@ class LibraryWalk(RuleBasedStateMachine):
                 assert result.closed or not leftover.folder.terminal.exists()
 
     # -- invariants --------------------------------------------------------------------------------
+
+    @invariant()
+    def every_item_that_ended_was_sound(self) -> None:
+        """Public item, package and books of each agree (`invariants.check_item`)."""
+        RECORDER.raise_faults()
 
     @invariant()
     def what_is_published_or_closed_never_changes(self) -> None:

@@ -50,7 +50,7 @@ WRITTEN_OFF = [
 
 @pytest.mark.parametrize(("cell", "variant", "quota"), WRITTEN_OFF, ids=lambda value: str(value))
 def test_a_kept_item_is_written_off_when_asked(tmp_path: Path, cell: Cell, variant: str, quota: str) -> None:
-    """Ruling R10: `recover --close` closes what has a closure; a tap that may have happened is never released."""
+    """Ruling R10: `recover --close` closes what has a closure; a possible tap is never released."""
     with world(tmp_path / "library") as opened:
         made = make(opened, cell)
         leftover = understand(made.folder, opened.services)

@@ -1,4 +1,6 @@
-"""Mutation of the contract: a seeded part of it is killed, and a killer that only repeats the table kills nothing."""
+"""Mutation of the contract: a seeded part of it is killed, and a killer that only repeats the table kills
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -53,17 +55,16 @@ def test_a_mutant_differs_from_the_contract_in_one_field() -> None:
         assert len(fields) == 1, mutant.change
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_seeded_part_is_killed(seed: int) -> None:
-    found = judge(sample_of(MUTANTS, f"60/{seed}"))
+def test_a_seeded_part_is_killed() -> None:
+    found = judge(sample_of(MUTANTS, "100/5"))
     assert found["survivors"] == []
-    assert found["made"] == found["killed"] > 60
+    assert found["made"] == found["killed"] > 40
 
 
 def test_what_is_left_out_is_left_out_by_a_rule_and_really_unnoticed() -> None:
     left_out = [mutant for mutant in MUTANTS if mutant.left_out is not None]
-    for mutant in sample_of(left_out, "60/1"):
-        assert killer_of(mutant.table, mutant.make()) is None, mutant.change
+    for mutant in sample_of(left_out, "180/1"):
+        assert killer_of(mutant.table, mutant.make(), side_effects=False) is None, mutant.change
 
 
 def test_a_sample_is_the_same_for_the_same_seed() -> None:

@@ -70,14 +70,14 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
 SIDE_EFFECTS: Final = "side effects"
 
 
-def killer_of(table: str, tables: Tables) -> str | None:
+def killer_of(table: str, tables: Tables, *, side_effects: bool = True) -> str | None:
     """The name of the first killer that notices, None when all are content."""
     every = {**LITERALS, **INVARIANTS}
     order = [*FIRST[table], *(name for name in every if name not in FIRST[table])]
     for name in order:
         if _noticed(every[name], tables):
             return name
-    return SIDE_EFFECTS if _noticed(_reach, tables) else None
+    return SIDE_EFFECTS if side_effects and _noticed(_reach, tables) else None
 
 
 def _noticed(killer: Killer, tables: Tables) -> bool:
