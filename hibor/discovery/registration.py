@@ -9,13 +9,33 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from .protocols import DiscoveryHost, Frontier
 from .scanner import DiscoveryHandler, check_max_pages, check_scan_mode
 
 RERUN_POLICIES = ("never", "on_failure", "every_run", "on_input_change")
 """When a job whose uid was already attempted runs again."""
+
+
+class Additions(TypedDict, total=False):
+    """The additions of `DiscoveryHandler`, by keyword; see there for their meaning."""
+
+    continuity: bool
+    continuity_rounds: int
+    confirm_missing: bool
+    missing_share: float
+    alias_func: Callable[[Any], Sequence[str]] | None
+    pinned_func: Callable[[Any], bool] | None
+    stop_after: int
+    stop_func: Callable[[Any, Any, int], bool] | None
+    resume: bool
+    skip_func: Callable[[Any, Any, int, Frontier], int | None] | None
+    scan_key: str | None
+    dry_run: bool
+
+
+_CALLBACK_ADDITIONS = ("alias_func", "pinned_func", "stop_func", "skip_func")
 
 
 def register_discovery(
@@ -32,49 +52,35 @@ def register_discovery(
     rerun: str = "every_run",
     scan_mode: str = "incremental",
     on_missing: Callable[[Any, Any, list[str]], Any] | None = None,
-    *,
-    continuity: bool = False,
-    continuity_rounds: int = 8,
-    confirm_missing: bool = False,
-    missing_share: float = 0.5,
-    alias_func: Callable[[Any], Sequence[str]] | None = None,
-    pinned_func: Callable[[Any], bool] | None = None,
-    stop_after: int = 1,
-    stop_func: Callable[[Any, Any, int], bool] | None = None,
-    resume: bool = False,
-    skip_func: Callable[[Any, Any, int, Frontier], int | None] | None = None,
-    scan_key: str | None = None,
-    dry_run: bool = False,
+    **additions: Unpack[Additions],
 ) -> None:
     """Registers a `DiscoveryHandler` with these options as the handler of `task_type` on `host`.
 
     `rerun` is the host's default for jobs of `task_type`: with `never`, a scan cut short by max_pages is
-    never made up for. The other options are the handler's (see there).
+    never made up for. The other options, and all additions, are the handler's (see there); `scan_key` is the
+    task type unless it is named.
 
     Raises `TypeError` for a task type that is not a non-empty str, for a callback that is not callable or not
-    picklable (module level), and `ValueError` for a task type with `::` or a bad max_pages, rerun or
-    scan_mode.
+    picklable (module level) and for an unknown addition, and `ValueError` for a task type with `::` or a bad
+    max_pages, rerun or scan_mode.
     """
     _check_task_type("task_type", task_type)
     _check_task_type("process_task_type", process_task_type)
-    _check_callback("fetch_func", fetch_func)
-    _check_callback("id_func", id_func)
-    _check_callback("process_item_func", process_item_func)
-    optional: dict[str, Callable[..., Any] | None] = {
-        "cursor_key_func": cursor_key_func,
-        "on_missing": on_missing,
-        "alias_func": alias_func,
-        "pinned_func": pinned_func,
-        "stop_func": stop_func,
-        "skip_func": skip_func,
+    callbacks: dict[str, Any] = {
+        "fetch_func": fetch_func,
+        "id_func": id_func,
+        "process_item_func": process_item_func,
     }
-    for name, callback in optional.items():
-        if callback is not None:
-            _check_callback(name, callback)
+    optional = {"cursor_key_func": cursor_key_func, "on_missing": on_missing}
+    optional |= {name: additions.get(name) for name in _CALLBACK_ADDITIONS}  # type: ignore[misc]
+    callbacks |= {name: callback for name, callback in optional.items() if callback is not None}
+    for name, callback in callbacks.items():
+        _check_callback(name, callback)
     check_max_pages(max_pages)
     if rerun not in RERUN_POLICIES:
         raise ValueError(f"rerun must be one of {', '.join(RERUN_POLICIES)}, got {rerun!r}")
     check_scan_mode(scan_mode)
+    additions["scan_key"] = additions.get("scan_key") or task_type
     handler = DiscoveryHandler(
         fetch_func,
         id_func,
@@ -84,18 +90,7 @@ def register_discovery(
         max_pages=max_pages,
         scan_mode=scan_mode,
         on_missing=on_missing,
-        continuity=continuity,
-        continuity_rounds=continuity_rounds,
-        confirm_missing=confirm_missing,
-        missing_share=missing_share,
-        alias_func=alias_func,
-        pinned_func=pinned_func,
-        stop_after=stop_after,
-        stop_func=stop_func,
-        resume=resume,
-        skip_func=skip_func,
-        scan_key=scan_key or task_type,
-        dry_run=dry_run,
+        **additions,
     )
     host.register_handler(
         task_type, handler, default_resources=default_resources, payload_schema=payload_schema

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,6 +92,7 @@ def kill_live(theatre: Theatre, step: str, moment: str) -> tuple[bool, list[str]
         while item.result is None:
             item.advance()
         item.settle()
+        print("the child ended by itself:", item.ended.code, item.ended.detail, file=sys.stderr, flush=True)
 
     killed = in_child(act)
     charged = phone.served.get(entry.report_id, 0) - before
