@@ -40,7 +40,6 @@ from hibor.durable_parts import (
     UnknownStep,
     reason,
 )
-from hibor.hashing import StreamHash
 
 __all__ = [
     "SHARING_WAIT_S",
@@ -353,7 +352,7 @@ class Sink:
     def __init__(self, durable: Durable, descriptor: int, path: Path, step: str) -> None:
         self._durable = durable
         self._descriptor: int | None = descriptor
-        self._digest = StreamHash()
+        self._digest = hashlib.sha256()
         self._step = step
         self.path = path
         self.size_bytes = 0
@@ -401,7 +400,6 @@ class Sink:
         if self._descriptor is not None:
             self._durable._drop(self._descriptor)
             self._descriptor = None
-        self._digest.settle()
 
     def __enter__(self) -> Sink:
         return self

@@ -76,7 +76,10 @@ _NETWORK_SERIAL = re.compile(r"\b(?!127\.0\.0\.1\b)\d{1,3}(?:\.\d{1,3}){3}(?::\d
 _MDNS_SERIAL = re.compile(r"adb-[^\s]+(?: \(\d+\))?[^\s]*_adb(?:-tls-connect)?\._tcp")
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _PHONE_NUMBER = re.compile(r"(?<!\d)1[3-9]\d[\d*]{4}\d{4}(?!\d)")
-_ACCOUNT_WORD = re.compile(r"(账号|帳號|account)(\s*[:：]?\s*)([\w*@.+-]{3,})", re.IGNORECASE)
+_ACCOUNT_WORD = re.compile(
+    r"(账号|帳號|account)(?:(\s*[:：]\s*)[\w*@.+-]{3,}|(\s*)[A-Za-z0-9_*@.+-]{3,})", re.IGNORECASE
+)
+"""A name after a colon may be of any letters; without one a Chinese sentence just goes on (账号已在…登录)."""
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
@@ -95,7 +98,7 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
     text = _NETWORK_SERIAL.sub("<device>", text)
     text = _MAIL.sub("<account>", text)
     text = _PHONE_NUMBER.sub("<account>", text)
-    return _ACCOUNT_WORD.sub(r"\1\2<account>", text)
+    return _ACCOUNT_WORD.sub(lambda m: f"{m[1]}{m[2] or m[3] or ''}<account>", text)
 
 
 class DeviceError(Exception):

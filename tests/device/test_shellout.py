@@ -49,6 +49,12 @@ def test_redaction_leaves_the_rest_alone() -> None:
     assert redact(text) == text
 
 
+def test_a_wall_that_speaks_of_the_account_keeps_its_words() -> None:
+    assert redact("kicked: 账号已在其他设备登录") == "kicked: 账号已在其他设备登录"
+    assert redact("账号：张三丰") == "账号：<account>"
+
+
+
 def test_marker_must_be_there_for_every_command() -> None:
     results = shellout.split_marked(b"a\nm1:0\nbm1:3\r\n", "m1", 2)
     assert [(r.stdout, r.code) for r in results] == [(b"a\n", 0), (b"b", 3)]

@@ -100,6 +100,7 @@ def strike_live(theatre: Theatre, fault: Fault | None) -> tuple[Striker, list[st
     entry = theatre.spare[0]
     served_before = phone.served.get(entry.report_id, 0)
     room.mkdir()
+    phone.app.open_app()
     world = open_world(room, phone, theatre.at, fs=Recorder(room, striker), run_id=FIRST_RUN)
     striker.fault, striker.calls = fault, []
     wrong: list[str] = []

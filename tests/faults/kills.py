@@ -85,6 +85,7 @@ def kill_live(theatre: Theatre, step: str, moment: str) -> tuple[bool, list[str]
     phone, room, entry = theatre.phones[ALWAYS], theatre.room(), theatre.spare[0]
     before = phone.served.get(entry.report_id, 0)
     room.mkdir()
+    phone.app.open_app()
 
     def act() -> None:
         world = open_world(room, phone, theatre.at, fs=KillerDisk(step, moment), run_id=FIRST_RUN)

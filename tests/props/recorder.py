@@ -36,7 +36,7 @@ class Recorder:
     faults: list[BaseException] = attrs.field(factory=list)
 
     def judge(self, item: ItemRun) -> None:
-        """Check an ended item; faults are kept for the test, because the item would take them for a failure."""
+        """Check an ended item; faults are kept for the test, the item would take them for failures."""
         if self.check is not None:
             try:
                 self.check(item)

@@ -1,11 +1,11 @@
 """Random walks over the real item machine, real files and a real ledger (design 7 gate 4).
 
-Rules: an item stands at any cell of the contract, works on, stops with any admissible code, meets an error of
-the disk in any durable step, loses its run, is taken up by the next one, is written off; the window closes,
-the ledger comes into doubt, a foreign file appears, another process reserves in the same ledger. After every
-rule: books and files agree, a final or a terminal is never changed, a family never has a second tap, looking
-twice changes nothing. The walks with a phone are in `test_phone_walks.py`; `--hypothesis-profile=deep` or
-HIBOR_DEEP=1 walk longer.
+Rules: an item stands at any cell of the contract, works on, stops with any admissible code, meets an error
+of the disk in any durable step, loses its run, is taken up by the next one, is written off; the window
+closes, the ledger comes into doubt, a foreign file appears, another process reserves in the same ledger.
+After every rule: books and files agree, a final or a terminal is never changed, a report is paid for once,
+looking twice changes nothing. The ways with a phone are the table of `test_phone_paths.py`. HIBOR_DEEP=1
+walks longer and by chance.
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -14,20 +16,40 @@ import pytest
 from fsm import Tables
 from tests.fsm import v006
 from tests.tools.spec_copy import ROOT
-from tools.audit import expected
+from tools.audit import closing, domains, expected, machine, verdicts
 from tools.audit.__main__ import EXIT_NOT_RUN, EXIT_VIOLATION, main
-from tools.audit.findings import Violation
+from tools.audit.findings import Check, Violation
 from tools.audit.gate import MOST_MEGABYTES, MOST_SECONDS, Enumeration, enumerate_all
 from tools.audit.page import render
 from tools.audit.records import NAMES, STAMP, faults_of, read_record, write_record
 
-TABLE = {"reached": {"a": ["test"]}, "excused": {}, "missing": []}
-RECORDS = {
+TABLE: dict[str, Any] = {"reached": {"a": ["test"]}, "excused": {}, "missing": []}
+RECORDS: dict[str, dict[str, Any]] = {
     "coverage": {"tables": {"cells": TABLE}},
-    "mutants": {"made": 3, "killed": 3, "left_out": 1, "seconds": 1.0, "sample": None, "killers": ["literals"],
-                "by_table": {"cells": {"made": 3, "killed": 3, "by": {"literals": 3}}}, "survivors": []},
-    "atlas": {"summary": {"images": 1}, "rows": [{"step": "terminal.write", "action": "close"}], "faults": []},
-}  # fmt: skip
+    "mutants": {
+        "made": 3,
+        "killed": 3,
+        "left_out": 1,
+        "seconds": 1.0,
+        "sample": None,
+        "killers": ["literals"],
+        "by_table": {"cells": {"made": 3, "killed": 3, "by": {"literals": 3}}},
+        "survivors": [],
+    },
+    "atlas": {
+        "counts": {"disk_images": 1},
+        "rows": [
+            {
+                "play": "new",
+                "step": "terminal.write",
+                "squares": {"torn": {"images": 1, "visits": 1, "outcome": "close"}},
+            }
+        ],
+        "violations": [],
+        "empty": [],
+        "mutants": {"no_fsync": True},
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -99,16 +121,32 @@ def _conflicting() -> Tables:
     return attrs.evolve(tables, code_class=classes)
 
 
+FAULTS: list[tuple[Callable[[], Tables], Callable[[Tables], Check], str, str]] = [
+    (_without_a_cell, verdicts.check_verdicts, "gap", "NVVVVNNN"),
+    (_overlapping, closing.check_closures, "overlap", ""),
+    (_shadowed, closing.check_closures, "shadowed", ""),
+    (_unreachable, machine.check_moves_of_edges, "unreachable", "P03_CACHE_MATCHED"),
+    (_conflicting, domains.check_classes, "conflicting", "CACHE_TIMEOUT"),
+]
+
+
 @pytest.mark.parametrize(
-    ("make", "word", "example"),
-    [(_without_a_cell, "gap", "NVVVVNNN"), (_overlapping, "overlap", ""), (_shadowed, "shadowed", ""),
-     (_unreachable, "unreachable", "P03_CACHE_MATCHED"), (_conflicting, "conflicting", "CACHE_TIMEOUT")],
-)  # fmt: skip
+    ("make", "check", "word", "example"), FAULTS, ids=[word for *_rest, word, _at in FAULTS]
+)
 def test_a_fault_is_said_in_one_of_five_words_with_its_smallest_counterexample(
-    make: object, word: str, example: str
+    make: Callable[[], Tables], check: Callable[[Tables], Check], word: str, example: str
 ) -> None:
-    found = enumerate_all(make()).violations  # type: ignore[operator]
+    found = check(make()).violations
     assert any(one.word == word and example in one.example for one in found), [str(one) for one in found[:9]]
+
+
+def test_a_check_that_breaks_down_has_found_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(tables: Tables) -> Check:
+        raise KeyError(tables.lanes[0])
+
+    monkeypatch.setattr("tools.audit.gate.CHECKS", (broken,))
+    (violation,) = enumerate_all().violations
+    assert violation.word == "conflicting" and "KeyError" in violation.text
 
 
 def test_an_unknown_word_is_no_finding() -> None:
@@ -116,14 +154,22 @@ def test_an_unknown_word_is_no_finding() -> None:
         Violation("odd", "presence.yaml", "text")
 
 
-# -- records and exit codes ---------------------------------------------------------------------------------------------
+@pytest.fixture
+def enumerated(enumeration: Enumeration, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command with an enumeration that was made already: these tests are about the records."""
+    monkeypatch.setattr("tools.audit.__main__.enumerate_all", lambda: enumeration)
 
 
+# -- records and exit codes ----------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("enumerated")
 def test_missing_records_are_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--records", str(tmp_path)]) == EXIT_NOT_RUN
     assert capsys.readouterr().out.count("not run (missing)") == len(NAMES)
 
 
+@pytest.mark.usefixtures("enumerated")
 def test_current_records_pass_and_stale_ones_are_not_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -142,10 +188,15 @@ def test_current_records_pass_and_stale_ones_are_not_run(
 
 @pytest.mark.parametrize(
     ("name", "change"),
-    [("coverage", {"tables": {"cells": {**TABLE, "missing": ["b"]}}}),
-     ("mutants", {**RECORDS["mutants"], "survivors": [{"change": "a cell", "reason": None}]}),
-     ("atlas", {**RECORDS["atlas"], "faults": ["an empty square"]})],
-)  # fmt: skip
+    [
+        ("coverage", {"tables": {"cells": {**TABLE, "missing": ["b"]}}}),
+        ("mutants", {**RECORDS["mutants"], "survivors": [{"change": "a cell", "reason": None}]}),
+        ("atlas", {**RECORDS["atlas"], "empty": ["new terminal.write before"]}),
+        ("atlas", {**RECORDS["atlas"], "violations": ["recovery tapped"]}),
+        ("atlas", {**RECORDS["atlas"], "mutants": {"no_fsync": False}}),
+    ],
+)
+@pytest.mark.usefixtures("enumerated")
 def test_what_a_record_calls_wrong_makes_the_gate_red(
     tmp_path: Path, name: str, change: dict[str, object]
 ) -> None:
@@ -156,6 +207,7 @@ def test_what_a_record_calls_wrong_makes_the_gate_red(
     assert main(["--records", str(tmp_path)]) == EXIT_VIOLATION
 
 
+@pytest.mark.usefixtures("enumerated")
 def test_the_page_and_the_findings_are_written(tmp_path: Path) -> None:
     for name in NAMES:
         write_record(name, RECORDS[name], tmp_path)

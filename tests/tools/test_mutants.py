@@ -24,18 +24,39 @@ def test_every_row_of_the_contract_is_changed() -> None:
     assert made["cells"] == 2 * 10 * 8 * 5
     assert made["moves"] == 8 * 20
     assert made["stage codes"] == 39 * (len(tables.node_codes) + 3)
-    decisions = sum(len(codes) for nodes in tables.keep_or_close.values() for quotas in nodes.values()
-                    for codes in quotas.values())  # fmt: skip
+    decisions = sum(
+        len(codes)
+        for nodes in tables.keep_or_close.values()
+        for quotas in nodes.values()
+        for codes in quotas.values()
+    )
     assert made["keep or close"] == 2 * decisions
     windows = sum(len(marks) for nodes in tables.recovery.values() for marks in nodes.values())
     assert made["recovery"] == 5 * windows
     for variant in tables.closures:
-        fields = {mutant.change.split()[1].rstrip(":") for mutant in MUTANTS
-                  if mutant.table == "closures" and mutant.change.startswith(variant)}  # fmt: skip
-        assert fields >= {"lanes", "sources", "producer", "exempt", "cells", "artifact", "prefix3", "quota_ids",
-                          "statuses", "codes", "only_sources", "removed"}  # fmt: skip
-    assert all(any(mutant.change.startswith(" ".join(edge[:3])) for mutant in MUTANTS if mutant.table == "edges")
-               for edge in tables.edges)  # fmt: skip
+        fields = {
+            mutant.change.split()[1].rstrip(":")
+            for mutant in MUTANTS
+            if mutant.table == "closures" and mutant.change.startswith(variant)
+        }
+        assert fields >= {
+            "lanes",
+            "sources",
+            "producer",
+            "exempt",
+            "cells",
+            "artifact",
+            "prefix3",
+            "quota_ids",
+            "statuses",
+            "codes",
+            "only_sources",
+            "removed",
+        }
+    assert all(
+        any(mutant.change.startswith(" ".join(edge[:3])) for mutant in MUTANTS if mutant.table == "edges")
+        for edge in tables.edges
+    )
 
 
 def test_no_killer_kills_the_contract_itself() -> None:

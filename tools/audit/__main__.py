@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MAKERS: Mapping[str, tuple[str, ...]] = {
     "coverage": ("-m", "pytest", "-q", "tests/props"),
     "mutants": ("-m", "tools.mutants"),
-    "atlas": ("-m", "tests.faults.atlas"),
+    "atlas": ("-m", "tools.atlas", "--out"),
 }
 
 
@@ -56,7 +56,8 @@ def make_records(folder: Path) -> list[str]:
     """Run what makes the records; returns the names of those whose maker failed."""
     failed = []
     environment = {**os.environ, "HIBOR_AUDIT_RECORDS": str(folder.resolve())}
-    for name, words in MAKERS.items():
+    for name, maker in MAKERS.items():
+        words = (*maker, str(folder.resolve())) if maker[-1] == "--out" else maker
         print(f"making {name}: python {' '.join(words)}", file=sys.stderr)
         done = subprocess.run(
             [sys.executable, *words], cwd=ROOT, env=environment, stdout=sys.stderr, check=False
@@ -106,7 +107,7 @@ def _summary(record: Record) -> str:
     if record.name == "mutants":
         data = record.data
         return f"; {data['made']} made, {data['killed']} killed, {len(data['survivors'])} survive"
-    return "; " + ", ".join(f"{key} {value}" for key, value in record.data.get("summary", {}).items())
+    return "; " + ", ".join(f"{key} {value}" for key, value in record.data["counts"].items())
 
 
 def _json(enumeration: Enumeration, records: Mapping[str, Record]) -> bytes:

@@ -151,9 +151,20 @@ def _mutants(record: Record) -> dict[str, Any] | None:
 
 
 def _atlas(record: Record) -> dict[str, Any] | None:
-    """Columns and rows of the crash atlas; a row is an object and its keys are the columns."""
+    """Counts and squares of the crash atlas: one row a play and step, one column a moment."""
     if not record.current:
         return None
-    rows: list[dict[str, Any]] = list(record.data.get("rows", ()))
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    return {"summary": record.data.get("summary", {}), "columns": columns, "rows": rows}
+    columns = list(dict.fromkeys(name for row in record.data["rows"] for name in row["squares"]))
+    rows = [
+        {
+            "play": row["play"],
+            "step": row["step"],
+            **{name: _square(row["squares"].get(name)) for name in columns},
+        }
+        for row in record.data["rows"]
+    ]
+    return {"counts": record.data["counts"], "columns": ["play", "step", *columns], "rows": rows}
+
+
+def _square(square: Mapping[str, Any] | None) -> str:
+    return "" if square is None else f"{square['images']} images: {square['outcome']}"

@@ -21,7 +21,7 @@ NAMES: Final = ("coverage", "mutants", "atlas")
 MADE_BY: Final[Mapping[str, str]] = {
     "coverage": "python -m pytest tests/props",
     "mutants": "python -m tools.mutants",
-    "atlas": "python -m tests.faults.atlas",
+    "atlas": "python -m tools.atlas --out tools/audit/records",
 }
 STAMP: Final = "spec_sha256"
 
@@ -86,4 +86,11 @@ def faults_of(record: Record) -> list[str]:
         ]
     if record.name == "mutants":
         return [f"survivor: {row['change']}" for row in data.get("survivors", ()) if not row.get("reason")]
-    return [str(fault) for fault in data.get("faults", ())]
+    survived = [
+        f"a broken variant was not noticed: {name}" for name, killed in data["mutants"].items() if not killed
+    ]
+    return [
+        *map(str, data["violations"]),
+        *(f"empty square: {square}" for square in data["empty"]),
+        *survived,
+    ]
