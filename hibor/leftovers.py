@@ -138,7 +138,9 @@ def _job(folder: ItemFolder, first: Record) -> ItemJob:
         job = ItemJob.from_opened(first.data)
     except (KeyError, TypeError, ValueError) as error:
         raise JournalInvalid(folder.journal, 1, f"ITEM_OPENED has other data: {error}") from error
-    if (job.index, job.item_id) != (folder.index, folder.item_id) or job.run_id != folder.path.parents[1].name:
+    if (job.index, job.item_id) != (folder.index, folder.item_id) or job.run_id != folder.path.parents[
+        1
+    ].name:
         raise JournalInvalid(folder.journal, 1, "the record belongs to another item")
     return job
 

@@ -25,7 +25,9 @@ EPILOG = (
 @click.command(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}, epilog=EPILOG
 )
-@click.option("--library", type=click.Path(), help="Library folder [default: the task's; else ./hibor-library].")
+@click.option(
+    "--library", type=click.Path(), help="Library folder [default: the task's; else ./hibor-library]."
+)
 @click.option("--task", type=click.Path(), help="Task file; its library, account and phone are used.")
 @click.option("--account", help="The account whose ledger is meant, where a library has several.")
 @click.option("--device", metavar="SERIAL", help="The phone to look at, as `adb devices` lists it.")
@@ -34,7 +36,9 @@ EPILOG = (
 @click.option("--time-scale", type=float, metavar="X", help="Simulated phone only: X seconds pass in one.")
 @click.option("--list", "only_list", is_flag=True, help="Show what is open and change nothing.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")
-@click.option("--close", multiple=True, metavar="ITEM", help="Close this item for good if it cannot be finished.")
+@click.option(
+    "--close", multiple=True, metavar="ITEM", help="Close this item for good if it cannot be finished."
+)
 @click.option("--json", "as_json", is_flag=True, help="Answer with one JSON document.")
 @click.option("--lang", type=click.Choice(["zh", "en"]), help="Language of what people read.")
 @click.option("--quiet", is_flag=True, help="Only warnings on stderr.")

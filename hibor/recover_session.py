@@ -107,7 +107,9 @@ def resolve(options: Mapping[str, Any]) -> tuple[Task, bool]:
     else:
         task = Task.embedded()
         named = bool(options["device"] or options["adb_server"])
-    task = with_options(task, library=options["library"], device=options["device"], profile=options["profile"])
+    task = with_options(
+        task, library=options["library"], device=options["device"], profile=options["profile"]
+    )
     if not task.library_path.is_dir():
         raise ValueError(f"there is no library {task.library}")
     simulated = not named and Library(task.library_path).phone_state.is_dir()
@@ -175,7 +177,9 @@ def _recover(options: Mapping[str, Any], task: Task, simulated: bool, telling: T
         phone = station is not None and _phone(station, task, services, telling)
         close = [_item_named(word, services, telling.lang) for word in options["close"]]
         done = recover_all(services, close=close)
-    telling.recovered(done, task.library, [item for item in close if item in {one.draft.job.item_id for one in done.kept}])
+    telling.recovered(
+        done, task.library, [item for item in close if item in {one.draft.job.item_id for one in done.kept}]
+    )
     return _exit(done, services, missed_phone=telling.no_phone and not phone)
 
 
@@ -243,4 +247,3 @@ def _item_named(word: str, services: Services, lang: str) -> str:
     if len(fitting) != 1:
         raise ValueError(text(lang, "recover.no_such_item", item=word))
     return fitting[0]
-

@@ -85,7 +85,8 @@ class Telling:
         items = [result.item for result in done.results]
         if items:
             rows = [
-                [i["item_id"], i["state"], i["status"], str(i["error_or_note"]), str(i["title"])] for i in items
+                [i["item_id"], i["state"], i["status"], str(i["error_or_note"]), str(i["title"])]
+                for i in items
             ]
             self._table("done_columns", rows)
         elif not done.broken and not done.settled:

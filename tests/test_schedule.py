@@ -157,7 +157,7 @@ def test_breaker_ends_the_new_lane_and_leaves_reuse_alone(main_job: MainJob, tmp
     library = tmp_path / "library"
     scenario = main_job.scenario(SMALL_FEED + CAPTCHA)
     run = main_job("--library", library, "--scenario", scenario)
-    assert run.summary() == (10, "PARTIAL", "TRIGGER_NOT_OCCURRED")
+    assert run.summary() == (10, "PARTIAL", "ACCESS_CONTROL_PRESENT")
     reused, new = of_source(run.items, "CACHE_REUSE"), of_source(run.items, "NEW_TRIGGER")
     assert [item["status"] for item in reused] == ["SUCCESS"] * 2
     assert [(item["status"], item["stop_code"]) for item in new] == [

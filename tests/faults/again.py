@@ -21,7 +21,9 @@ def read_only(image: Image) -> Image:
     return Image(image.folders, files)
 
 
-def recorded_recovery(image: Image, room: Path, phone: Phone | None, theatre: Theatre) -> tuple[Image, list[Operation]]:
+def recorded_recovery(
+    image: Image, room: Path, phone: Phone | None, theatre: Theatre
+) -> tuple[Image, list[Operation]]:
     """Recover an image over a recorded disk: what it ends in, and everything that was done to the disk."""
     image.write_to(room)
     disk = Recorder(room)

@@ -230,7 +230,9 @@ def _closed(
     wrong += [f"{folder.path.name}: {fault}" for fault in faults]
     item = terminal.item
     lane = "PURE_REUSE" if item["reused_without_new_trigger"] else "NEW_TRIGGER"
-    kind = {"C02_NEW_DUPLICATE": "DUPLICATE", "C08_PROCESSING_FAILED": "FAILURE"}.get(terminal.closure_variant)
+    kind = {"C02_NEW_DUPLICATE": "DUPLICATE", "C08_PROCESSING_FAILED": "FAILURE"}.get(
+        terminal.closure_variant
+    )
     kind = kind or ("SUCCESS" if terminal.presence[3] == "V" else None)
     try:
         fits = match_closure(lane, terminal.source_state, terminal.presence, kind, item["status"], tables)
@@ -312,4 +314,13 @@ def phone_named(phones: Mapping[str, Phone], name: str) -> Phone | None:
     return None if name == NO_PHONE else phones[name]
 
 
-__all__ = ["ALWAYS", "NO_PHONE", "Facts", "Outcome", "look", "open_recovering", "phone_named", "recover_image"]
+__all__ = [
+    "ALWAYS",
+    "NO_PHONE",
+    "Facts",
+    "Outcome",
+    "look",
+    "open_recovering",
+    "phone_named",
+    "recover_image",
+]

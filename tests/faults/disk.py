@@ -195,7 +195,9 @@ class Model:
 
     def images(self) -> Iterator[Image]:
         """Every image a power cut could leave at this instant, each once; the most complete one first."""
-        changes = [change for pending in self.pending_names.values() for change in pending if promised(change[1])]
+        changes = [
+            change for pending in self.pending_names.values() for change in pending if promised(change[1])
+        ]
         names_of = self._name_choices(changes)
         seen: set[str] = set()
         for names in names_of:

@@ -176,7 +176,10 @@ def last_unit(theatre: Theatre) -> list[str]:
     """Two runs that want the last unit: the second one's append lies between the first one's look and its lock."""
     room = theatre.room()
     room.mkdir()
-    first, second = open_world(room, None, theatre.at), open_world(room, None, theatre.at, run_id="20261130T020000Z-00000c")
+    first, second = (
+        open_world(room, None, theatre.at),
+        open_world(room, None, theatre.at, run_id="20261130T020000Z-00000c"),
+    )
     one, other = first.services.require_ledger(), second.services.require_ledger()
     lock = one._store._lock
     acquire, raced = lock.acquire, []

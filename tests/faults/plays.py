@@ -333,10 +333,15 @@ class Recording:
 
 def _intends(image: Image, report_id: str) -> bool:
     journals = [data for path, data in image.files if path.endswith("journal.jsonl")]
-    return any(report_id.encode() in data and b'"TRIGGER_INTENT"' in data and data.endswith(b"\n") for data in journals)
+    return any(
+        report_id.encode() in data and b'"TRIGGER_INTENT"' in data and data.endswith(b"\n")
+        for data in journals
+    )
 
 
-def record(play: Play, root: Path, phone: Phone, entries: dict[str, CatalogueEntry], at: datetime) -> Recording:
+def record(
+    play: Play, root: Path, phone: Phone, entries: dict[str, CatalogueEntry], at: datetime
+) -> Recording:
     """Run a play once on an empty library in `root`, which is removed afterwards."""
     root.mkdir(parents=True)
     disk = Recorder(root)
@@ -358,7 +363,16 @@ def record(play: Play, root: Path, phone: Phone, entries: dict[str, CatalogueEnt
     shutil.rmtree(root)
     used = [item.job.entry for item in stage.items]
     return Recording(
-        play, at, disk.log, used, tap_from, tap_until, phone.served, codes, tuple(disk.written_by_others), frozenset(known)
+        play,
+        at,
+        disk.log,
+        used,
+        tap_from,
+        tap_until,
+        phone.served,
+        codes,
+        tuple(disk.written_by_others),
+        frozenset(known),
     )
 
 

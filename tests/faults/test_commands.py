@@ -42,7 +42,11 @@ posix = pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX")
 def run(*arguments: str, module: str = "hibor.run") -> tuple[int, dict[str, Any], str]:
     """A command: exit code, its JSON document, what it told people."""
     done = subprocess.run(
-        [sys.executable, "-m", module, *arguments], capture_output=True, env=ENVIRONMENT, timeout=200, check=False
+        [sys.executable, "-m", module, *arguments],
+        capture_output=True,
+        env=ENVIRONMENT,
+        timeout=200,
+        check=False,
     )
     text = done.stdout.decode()
     return done.returncode, json.loads(text) if text.startswith("{") else {}, done.stderr.decode()
@@ -50,7 +54,18 @@ def run(*arguments: str, module: str = "hibor.run") -> tuple[int, dict[str, Any]
 
 def killed_run(library: Path, step: str, moment: str, *more: str) -> str:
     """A run that SIGKILL ends at a step."""
-    command = [sys.executable, "-c", KILLER, step, moment, "--library", str(library), "--time-scale", SCALE, *more]
+    command = [
+        sys.executable,
+        "-c",
+        KILLER,
+        step,
+        moment,
+        "--library",
+        str(library),
+        "--time-scale",
+        SCALE,
+        *more,
+    ]
     done = subprocess.run(command, capture_output=True, env=ENVIRONMENT, timeout=200, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     return done.stderr.decode()
@@ -92,7 +107,9 @@ def test_a_run_killed_after_the_tap_is_finished_from_the_cache(library: Path) ->
     assert tree(library) == before
     code, done, said = run("--library", str(library), "--json", "--time-scale", SCALE, module="hibor.recover")
     assert code == 0, said
-    assert paid[0]["item_id"] in {item["item_id"] for item in done["recovered"] if item["status"] == "SUCCESS"}
+    assert paid[0]["item_id"] in {
+        item["item_id"] for item in done["recovered"] if item["status"] == "SUCCESS"
+    }
     assert sum(served(library).values()) == 1
     # The next run delivers it from the library and downloads nothing twice.
     code, document, said = run("--library", str(library), "--count", "1", "--time-scale", SCALE)
@@ -102,7 +119,9 @@ def test_a_run_killed_after_the_tap_is_finished_from_the_cache(library: Path) ->
 
 
 @posix
-def test_without_a_file_it_is_settled_as_uncertain_and_never_downloaded_again(library: Path, tmp_path: Path) -> None:
+def test_without_a_file_it_is_settled_as_uncertain_and_never_downloaded_again(
+    library: Path, tmp_path: Path
+) -> None:
     scenario = tmp_path / "never.toml"
     scenario.write_text(
         'description = "no file ever comes"\n[[fault]]\nkind = "file_never"\ntimes = 0\n'
@@ -130,7 +149,8 @@ def test_a_failure_at_p01_gives_its_unit_back_in_the_same_run(library: Path, tmp
     """Six new items, a limit of six, one page that is wrong: its unit is free for the seventh report."""
     scenario = tmp_path / "wrong.toml"
     scenario.write_text(
-        'description = "one wrong page"\n[[fault]]\nkind = "wrong_detail"\nreport = 1\ntimes = 0\n', encoding="utf-8"
+        'description = "one wrong page"\n[[fault]]\nkind = "wrong_detail"\nreport = 1\ntimes = 0\n',
+        encoding="utf-8",
     )
     code, document, said = run(
         "--library", str(library), "--scenario", str(scenario), "--count", "6", "--quota-limit", "6",
@@ -169,7 +189,9 @@ def test_a_second_process_is_busy_and_the_next_one_takes_over(library: Path) -> 
         first.wait(20)
         if first.stderr is not None:
             first.stderr.close()
-    code, _document, said = run("--library", str(library), "--count", "1", "--time-scale", SCALE, "--lang", "en")
+    code, _document, said = run(
+        "--library", str(library), "--count", "1", "--time-scale", SCALE, "--lang", "en"
+    )
     assert "taken over" in said
     assert code == 0
 
@@ -207,7 +229,9 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ledger = world.services.require_ledger()
     for number in range(25):
         day = world.services.day
-        made = ledger.reserve(f"OLD{number}", f"{number:016x}", NEXT_RUN, day, 99, "task", None, step="reserve.append")
+        made = ledger.reserve(
+            f"OLD{number}", f"{number:016x}", NEXT_RUN, day, 99, "task", None, step="reserve.append"
+        )
         ledger.append("RELEASED", made, {}, step="release.append")
     world.close()
     code, _document, said = run("--library", str(library), "--count", "1", "--time-scale", SCALE)

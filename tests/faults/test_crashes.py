@@ -19,7 +19,14 @@ from tests.faults.sweep import facts_of, sweep, visits
 from tests.faults.theatre import Theatre
 
 DEEP = os.environ.get("HIBOR_DEEP") == "1"
-PATIENT = {"new_released", "new_uncertain_lost", "new_uncertain_found", "new_no_file", "new_encrypted", "two_stages"}
+PATIENT = {
+    "new_released",
+    "new_uncertain_lost",
+    "new_uncertain_found",
+    "new_no_file",
+    "new_encrypted",
+    "two_stages",
+}
 """Plays whose recovery waits for the phone; the default run takes fewer of their images."""
 HOST_STEPS = (
     "recovered.journal", "publish.journal", "publish.folder", "publish.link", "artifact.append", "staging.remove",
@@ -27,7 +34,14 @@ HOST_STEPS = (
 )  # fmt: skip
 PHONE_STEPS = ("confirm.append", "seek.journal", "candidate.fill", "candidate.remove", "identity.journal",
                "staging.create", "staging.fill")  # fmt: skip
-LIVE_STEPS = ("open.folder", "open.journal", "reserve.append", "intent.journal", "confirm.append", "staging.fill")
+LIVE_STEPS = (
+    "open.folder",
+    "open.journal",
+    "reserve.append",
+    "intent.journal",
+    "confirm.append",
+    "staging.fill",
+)
 
 
 @pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.name)
@@ -43,9 +57,13 @@ def test_every_crash_point_is_settled_by_one_recovery(theatre: Theatre, name: st
     assert swept.violations == []
 
 
-@pytest.mark.parametrize("name", ["new_success", "new_wrong_page", "cache_reuse", "new_identical", "new_encrypted"])
+@pytest.mark.parametrize(
+    "name", ["new_success", "new_wrong_page", "cache_reuse", "new_identical", "new_encrypted"]
+)
 @pytest.mark.parametrize("power", [False, True], ids=["kill", "power"])
-def test_a_recovery_that_crashes_is_recovered_to_the_same_bytes(theatre: Theatre, name: str, power: bool) -> None:
+def test_a_recovery_that_crashes_is_recovered_to_the_same_bytes(
+    theatre: Theatre, name: str, power: bool
+) -> None:
     recording = theatre.recording(name)
     seen: set[str] = set()
     crashes = 0

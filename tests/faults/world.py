@@ -115,7 +115,8 @@ class Phone:
         """How often a control that leads to a download was really tapped."""
         events = read_truth(self.process.state_dir / "truth.jsonl")
         return sum(
-            event.event == "tap" and event.detail.endswith((" btn_download", " dialog_ok")) for event in events
+            event.event == "tap" and event.detail.endswith((" btn_download", " dialog_ok"))
+            for event in events
         )
 
 

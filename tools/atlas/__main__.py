@@ -25,8 +25,12 @@ FOUND, USAGE = 1, 64
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--play", "plays", multiple=True, help="Only this play (repeatable).")
-@click.option("--every", type=click.IntRange(1), default=1, show_default=True, help="Every N-th torn image only.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="Folder of the files.")
+@click.option(
+    "--every", type=click.IntRange(1), default=1, show_default=True, help="Every N-th torn image only."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="Folder of the files."
+)
 @click.option("--mutants/--no-mutants", default=True, show_default=True, help="Run the broken variants too.")
 def command(plays: tuple[str, ...], every: int, out: Path, mutants: bool) -> None:
     """Write atlas.html and atlas.json and print the atlas."""
@@ -48,7 +52,9 @@ def draw(plays: tuple[str, ...], every: int, out: Path, mutants: bool) -> int:
     begun_s = time.monotonic()
     memory = Path("/dev/shm")
     killed: dict[str, bool] = {}
-    with tempfile.TemporaryDirectory(prefix="hibor-atlas-", dir=memory if memory.is_dir() else None) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="hibor-atlas-", dir=memory if memory.is_dir() else None
+    ) as folder:
         with open_theatre(Path(folder)) as theatre:
             swept = []
             for name in plays or tuple(known):
@@ -67,7 +73,9 @@ def draw(plays: tuple[str, ...], every: int, out: Path, mutants: bool) -> int:
         "mutants": killed,
     }
     out.mkdir(parents=True, exist_ok=True)
-    (out / "atlas.json").write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    (out / "atlas.json").write_text(
+        json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+    )
     (out / "atlas.html").write_text(page(atlas, document), encoding="utf-8")
     _print(atlas, document, out)
     return FOUND if atlas.counts["violations"] or atlas.empty or not all(killed.values()) else 0

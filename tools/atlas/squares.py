@@ -86,7 +86,11 @@ class Atlas:
                     "play": row.play,
                     "step": row.step,
                     "squares": {
-                        column: {"images": len(square.images), "visits": square.visits, "outcome": square.told()}
+                        column: {
+                            "images": len(square.images),
+                            "visits": square.visits,
+                            "outcome": square.told(),
+                        }
                         for column, square in row.squares.items()
                         if square.visits
                     },
