@@ -295,11 +295,12 @@ def _finals(
         target = library.root / path
         if not target.exists() or hashlib.sha256(target.read_bytes()).hexdigest() != digest:
             wrong.append(f"{path}, somebody else's file, is lost or altered")
-    for path in library.reports.rglob("*"):
-        name = path.relative_to(library.root).as_posix()
-        if path.is_file() and name not in facts.foreign:
-            if hashlib.sha256(path.read_bytes()).hexdigest() not in facts.known:
-                wrong.append(f"{name} is no report the phone ever had")
+    for found in library.reports.rglob("*"):
+        name = found.relative_to(library.root).as_posix()
+        if not found.is_file() or name in facts.foreign:
+            continue
+        if hashlib.sha256(found.read_bytes()).hexdigest() not in facts.known:
+            wrong.append(f"{name} is no report the phone ever had")
     promised = [(e["data"]["path"], e["data"]["sha256"]) for e in events if e["type"] == "ARTIFACT_SUCCESS"]
     manifest = Manifest(library.manifest, durable, Locks(durable, SystemClock()))
     promised += [(row.final_path or "", row.sha256 or "") for row in manifest.rows()]

@@ -114,10 +114,8 @@ def tap_in_flight(theatre: Theatre) -> list[str]:
             disk.cut = True
             raise End
 
-    disk = Recorder(room, None)
-    disk._before = None
-    ask = disk._ask
-    disk._ask = lambda call, path: (end(call, path), ask(call, path))[1]  # type: ignore[method-assign]
+    disk = Recorder(room)
+    disk._before = end
     phone.app.open_app()
     world = open_world(room, phone, theatre.at, fs=disk, run_id=FIRST_RUN)
     item = world.item(entry, "NEW_TRIGGER")
@@ -182,7 +180,8 @@ def last_unit(theatre: Theatre) -> list[str]:
     )
     one, other = first.services.require_ledger(), second.services.require_ledger()
     lock = one._store._lock
-    acquire, raced = lock.acquire, []
+    acquire = lock.acquire
+    raced: list[bool] = []
 
     def race() -> Any:
         if not raced:

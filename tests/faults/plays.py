@@ -179,7 +179,7 @@ def _late_last_step(stage: Stage, name: str) -> None:
             deadline.interrupt()
         ask(call, path)
 
-    stage.disk._ask = late  # type: ignore[method-assign]
+    stage.disk._ask = late  # type: ignore[method-assign,assignment]
     stage.drive(item)
     stage.disk._ask = ask  # type: ignore[method-assign]
 

@@ -85,7 +85,8 @@ def sweep(
             if key in skipped and not due:
                 continue
             seen[torn] += 1
-            if seen[torn] % (every if torn else whole_every) and not due:
+            spread = every if torn else whole_every
+            if seen[torn] % spread != spread // 2 and not due:
                 skipped.add(key)
                 continue
             room = theatre.room()

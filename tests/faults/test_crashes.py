@@ -51,9 +51,9 @@ def test_a_play_ends_as_it_is_written(theatre: Theatre, play) -> None:  # type: 
 
 @pytest.mark.parametrize("name", [play.name for play in PLAYS])
 def test_every_crash_point_is_settled_by_one_recovery(theatre: Theatre, name: str) -> None:
-    every = 1 if DEEP else 60 if name in PATIENT else 25
+    every = 1 if DEEP else 40 if name in PATIENT else 20
     swept = sweep(theatre, name, every=every, whole_every=1 if DEEP else 8 if name in PATIENT else 3)
-    assert swept.recoveries > 2
+    assert swept.recoveries >= 2
     assert swept.violations == []
 
 

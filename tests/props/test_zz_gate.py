@@ -26,7 +26,7 @@ def test_the_gate_of_coverage(
     collected = request.config.stash[COLLECTED]
     missing = {name for name in NEEDED if not (Path(__file__).parent / name).is_file()}
     assert not missing, f"a part of the suite is gone: {missing}"
-    if not collected >= NEEDED or request.config.option.keyword or os.environ.get("PYTEST_XDIST_WORKER"):
+    if not collected >= NEEDED or request.config.option.keyword:
         pytest.skip("the gate needs the whole of tests/props in one process")
     record = report(recorder, Tables.default())
     with capsys.disabled():

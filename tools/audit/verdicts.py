@@ -36,9 +36,14 @@ def presence_at(index: int) -> str:
 
 
 def smallest_difference(found: bytes, due: bytes) -> str:
-    """The presence with the fewest examined objects where two tables differ."""
+    """Where two tables differ: a defined presence before a doubtful one, then the fewest examined objects."""
     places = (place for place, (one, other) in enumerate(zip(found, due, strict=True)) if one != other)
-    return min((presence_at(place) for place in places), key=lambda shown: (8 - shown.count("N"), shown))
+
+    def rank(place: int) -> tuple[bool, int, str]:
+        shown = presence_at(place)
+        return min(found[place], due[place]) > 1, 8 - shown.count("N"), shown
+
+    return presence_at(min(places, key=rank))
 
 
 def check_verdicts(tables: Tables) -> Check:
