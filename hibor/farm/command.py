@@ -208,7 +208,8 @@ def _work(words: Words, options: Mapping[str, Any]) -> int:
     try:
         with ExitStack() as stack:
             stack.enter_context(interrupts.installed())
-            stack.enter_context(phone_lock(phone))
+            farm = f"{options['database']}\n{Path.cwd()}" if simulated else ""
+            stack.enter_context(phone_lock(phone, farm))
             station = stack.enter_context(_station(options, task, simulated, progress))
             worker = Worker(task=task, station=station, progress=progress, interrupts=interrupts)
             host = stack.enter_context(

@@ -197,9 +197,13 @@ def _reason(mine: list[Any], collector: Collector) -> str:
 
 
 @contextmanager
-def phone_lock(phone: str) -> Iterator[None]:
-    """One worker a phone on this machine, which is where the phone is. Raises RunStop BUSY."""
-    name = hashlib.sha256(phone.encode()).hexdigest()[:16]
+def phone_lock(phone: str, farm: str) -> Iterator[None]:
+    """One worker a phone on this machine, which is where the phone is. Raises RunStop BUSY.
+
+    `farm` is empty for a real phone, whose serial names it everywhere; the name of a simulated one means
+    something in its own farm only.
+    """
+    name = hashlib.sha256(f"{phone}\n{farm}".encode()).hexdigest()[:16]
     lock = filelock.FileLock(Path(tempfile.gettempdir()) / f"hibor-farm-{name}.lock")
     try:
         lock.acquire(timeout=0)

@@ -62,7 +62,7 @@ class Striker:
 
 def recovery_start(theatre: Theatre, name: str, step: str, phone: str = ALWAYS) -> tuple[Image, Facts]:
     """The image right after a step of a play, with a phone that fits it."""
-    recording = theatre.recording(name)
+    recording = theatre.recording(name) if phone != ALWAYS else theatre.fresh_recording(name)
     for point, found, image in visits(recording):
         if (point.step, point.moment, found) == (step, "after", phone):
             return image, facts_of(recording, point, found, image)

@@ -60,7 +60,7 @@ def power_cut_of_a_reuse(theatre: Theatre) -> list[str]:
     seen: set[str] = set()
     wrong: list[str] = []
     for point, image in found.points():
-        if image.digest in seen or len(wrong) > 3:
+        if image.digest in seen or wrong:
             continue
         seen.add(image.digest)
         facts = facts_of(found, point, NO_PHONE, image)

@@ -25,9 +25,9 @@ class ExpectationError(ValueError):
 
 @attrs.frozen(kw_only=True)
 class RunExpected:
-    """One run: status word, exit code, stop reason's code ("": none), items delivered (None: not fixed), and
-    the other items as `STATE STATUS NOTE QUOTA`, in any order (`["*"]` in the file, None here: not fixed);
-    `recovered` are items of the run before, in the same words."""
+    """One run: status word, exit code, stop reason's code ("": none, "*": not fixed), items delivered (None:
+    not fixed), the other items as `STATE STATUS NOTE QUOTA`, in any order, and in the same words the items of
+    the run before that were gone on with (`["*"]` in the file, None here: not fixed)."""
 
     status: str
     exit: int
