@@ -28,6 +28,7 @@ from hibor.interrupts import Interrupts
 from hibor.messages import default_lang
 from hibor.package.delivery import run_delivery
 from hibor.package.layout import new_run_id
+from hibor.package.manifest import ManifestInvalid
 from hibor.package.run_terminal import RunDocument, StopReason
 from hibor.progress import Progress
 from hibor.station import (
@@ -346,6 +347,8 @@ def _write_page(collector: Collector) -> None:
 
     try:
         write_run_report(services.durable, library, collector.run_id, collector.task.lang)
+    except (DurableError, ManifestInvalid, OSError) as error:
+        logging.getLogger("hibor").error("report.html could not be written: %s", error)
     except Exception as error:  # whatever is wrong with the page, the run is over and its files are written
         logging.getLogger("hibor").error("report.html could not be written", exc_info=error)
 

@@ -176,12 +176,20 @@ def main(
     try:
         with FileLock(state_dir / "phone.lock", timeout=LOCK_WAIT_S):
             _run(state_dir, scenario, port, time_scale, embedded, end)
+        _leave()
     except Timeout:
         click.echo(f"another simulated phone runs on {state_dir}", err=True)
         sys.exit(EXIT_BUSY)
     except OSError as error:
         click.echo(f"the simulated phone cannot start: {error}", err=True)
         sys.exit(EXIT_USAGE)
+
+
+def _leave() -> None:
+    """End at once: the state is saved, and a thread inside a C library must not meet a dying interpreter."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def problems(text: str) -> list[str]:
 def test_shipped_scenario_loads_and_describes_itself(name: str) -> None:
     scenario = load_scenario(name)
     assert scenario.description.endswith(".")
-    assert scenario.pace.dump_s <= 3.0
+    assert scenario.pace.dump_s <= 3.0 or name == "dump_slow"
 
 
 def test_every_fault_kind_has_a_shipped_scenario() -> None:

@@ -41,7 +41,7 @@ NAMES: tuple[Check, ...] = (
     (check_tables.governance, ("codes", "governance")),
     (check_tables.pdf, ("codes", "pdf")),
     (check_tables.rulings, ("closures", "codes", "evidence", "presence", "rulings")),
-    (check_tables.unreachable, ("closures", "unreachable")),
+    (check_tables.unreachable, ("unreachable", "closures", "presence", "evidence")),
 )
 
 MEANING: tuple[Check, ...] = (

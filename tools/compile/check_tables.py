@@ -334,10 +334,9 @@ def unreachable(c: Context) -> None:
             variant = d.closure[row.variant]
             c.known("unreachable", path, row.sources, variant.sources, "source of the variant")
             c.known("unreachable", path, row.prefixes, variant.prefix3, "prefix of the variant")
-            nodes = [
-                f"{state}-{letter}" for state in variant.sources for letter in d.split_letters.get(state, ())
-            ]
-            c.known("unreachable", path, row.nodes, nodes, "node of a source of the variant")
+            if row.nodes and c.clean(("closures", "presence", "evidence")):
+                nodes = [f"{state}-{x}" for state in variant.sources for x in d.split_letters.get(state, ())]
+                c.known("unreachable", path, row.nodes, nodes, "node of a source of the variant")
         listed = [field for field in UNREACHABLE_KINDS.values() if getattr(row, field)]
         if listed != [UNREACHABLE_KINDS.get(row.kind)]:
             c.fault(
