@@ -21,7 +21,8 @@ def allowed_codes(
 
     At P02-V the quota state narrows the set; without one it is the union. Raises ContractError for unknown
     names, P10, a malformed presence, a presence that is no defined cell of the state in either lane and, at
-    P02-V, a quota state that cannot be there; elsewhere the quota state changes nothing. Raises StateUncertain for a presence with a U that no sub-state provides for.
+    P02-V, a quota state that cannot be there; elsewhere the quota state changes nothing. Raises
+    StateUncertain for a presence with a U that no sub-state provides for.
     """
     tables = tables or Tables.default()
     check_name("state", state, tables.state_set)

@@ -198,7 +198,9 @@ class ItemMachine:
             raise ContractError(f"{order.event} at {order.source} led to {self.node}, not to {order.target}")
 
     def _check_evidence(self, order: WorkOrder, before: str, after: str) -> None:
-        """Judge the evidence by the tables alone; what was accepted once is accepted again without a new look."""
+        """Judge the evidence by the tables alone; what was accepted once is accepted again without a new
+        look.
+        """
         key, accepted = (order, before, after), self._lane.accepted
         if key in accepted:
             return

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import click
 
-from hibor.commandline import USAGE, Refusal, SpokenGroup, Words, run_command
+from hibor.people.commandline import USAGE, Refusal, SpokenGroup, Words, run_command
 
 COMMANDS: Final[dict[str, str]] = {
     "run": "hibor.run",

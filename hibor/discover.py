@@ -47,9 +47,9 @@ def command(**options: Any) -> None:
 
 def discover(options: dict[str, Any]) -> int:
     """Do the scan; prints its report and returns the exit code."""
-    from hibor.progress import Progress
-    from hibor.session import log_to_stderr, open_station, resolve_task
-    from hibor.stops import RunStop
+    from hibor.collect.session import log_to_stderr, open_station, resolve_task
+    from hibor.collect.stops import RunStop
+    from hibor.people.progress import Progress
     from hibor.task import TaskError
 
     values = {"deadline": None, "quota_limit": None, "count": None, **options}
@@ -70,17 +70,17 @@ def discover(options: dict[str, Any]) -> int:
 
 
 def _exit_of(stop: Any) -> int:
-    from hibor.governance import RunFacts, decide
+    from hibor.collect.governance import RunFacts, decide
 
     return decide(RunFacts(cause=stop.code, busy=stop.busy, uncertain=stop.uncertain))[1]
 
 
 def _scan(options: dict[str, Any], task: Any, station: Any, progress: Any, stack: ExitStack) -> int:
-    from hibor import preflight
-    from hibor.consent import require_consent
+    from hibor.collect import preflight
+    from hibor.collect.consent import require_consent
+    from hibor.collect.feed import read_feed
+    from hibor.collect.stops import RunStop
     from hibor.device.errors import DeviceError
-    from hibor.feed import read_feed
-    from hibor.stops import RunStop
 
     if not station.simulated:
         require_consent(station, task, progress, assume_yes=options["yes"])
@@ -132,7 +132,7 @@ def _tell(options: dict[str, Any], reading: Any, progress: Any) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; returns the exit code."""
-    from hibor.console import use_utf8
+    from hibor.people.console import use_utf8
 
     use_utf8()
     try:

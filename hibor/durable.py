@@ -256,7 +256,8 @@ class Durable(Parts):
     ) -> FileFacts:
         """Write a file a person named, outside what the library promises: a zip, a page, a task file.
 
-        `fill` writes into a seekable temporary file beside it, which gets its name only when it is whole and fsynced.
+        `fill` writes into a seekable temporary file beside it, which gets its name only when it is whole and
+        fsynced.
         `FileAlreadyThere` when the name is taken and `replace` is False; with it the old file goes first.
         """
         temporary = path.with_name(path.name + ".tmp")

@@ -17,8 +17,8 @@ import click
 from generated.codes import CODE_CLASS, NODE_CODES
 from generated.failures import FAILURE_CODES
 from generated.governance import RUN_STATUSES, STOP_WORDS
-from hibor.commandline import DONE, USAGE, Answers, Refusal, SpokenCommand, Words, run_command, shared
 from hibor.messages import advice, failure_text
+from hibor.people.commandline import DONE, USAGE, Answers, Refusal, SpokenCommand, Words, run_command, shared
 
 EXITS: Final = {status: code for status, code, _when, _meaning in RUN_STATUSES}
 

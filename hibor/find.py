@@ -24,13 +24,13 @@ from typing import Any, Final
 import attrs
 import click
 
-from hibor.commandline import DONE, FOUND, Answers, Refusal, SpokenCommand, Words, run_command, shared
-from hibor.libraries import library_at
 from hibor.package.layout import Library
 from hibor.package.manifest import ManifestRow
 from hibor.package.names import normalise_text
 from hibor.pdf import check_pdf
-from hibor.run_view import manifest_rows
+from hibor.people.commandline import DONE, FOUND, Answers, Refusal, SpokenCommand, Words, run_command, shared
+from hibor.people.libraries import library_at
+from hibor.people.run_view import manifest_rows
 
 INDEX_NAME: Final = "find.sqlite3"
 INDEX_VERSION: Final = 1

@@ -25,7 +25,11 @@ import attrs
 import click
 
 from hibor.clock import SystemClock
-from hibor.commandline import (
+from hibor.messages import advice
+from hibor.package.layout import Library
+from hibor.package.manifest import ManifestRow
+from hibor.pdf import PdfWorkerUnavailable, check_pdf
+from hibor.people.commandline import (
     DONE,
     FOUND,
     WARNINGS,
@@ -37,12 +41,8 @@ from hibor.commandline import (
     run_command,
     shared,
 )
-from hibor.libraries import library_at, sync_program
-from hibor.messages import advice
-from hibor.package.layout import Library
-from hibor.package.manifest import ManifestRow
-from hibor.pdf import PdfWorkerUnavailable, check_pdf
-from hibor.run_view import manifest_rows
+from hibor.people.libraries import library_at, sync_program
+from hibor.people.run_view import manifest_rows
 
 STATE_NAME: Final = "verify.sqlite3"
 MISSING: Final = "missing"

@@ -27,7 +27,13 @@ import attrs
 import click
 
 from hibor.clock import SystemClock
-from hibor.commandline import (
+from hibor.durable import Durable, DurableError, FileAlreadyThere
+from hibor.durable_fs import OsFileSystem
+from hibor.messages import advice
+from hibor.package.layout import Library
+from hibor.package.manifest import ManifestRow
+from hibor.package.names import safe_component
+from hibor.people.commandline import (
     DONE,
     FOUND,
     WARNINGS,
@@ -38,14 +44,8 @@ from hibor.commandline import (
     run_command,
     shared,
 )
-from hibor.durable import Durable, DurableError, FileAlreadyThere
-from hibor.durable_fs import OsFileSystem
-from hibor.libraries import library_at
-from hibor.messages import advice
-from hibor.package.layout import Library
-from hibor.package.manifest import ManifestRow
-from hibor.package.names import safe_component
-from hibor.run_view import (
+from hibor.people.libraries import library_at
+from hibor.people.run_view import (
     DELIVERED,
     LATEST,
     ItemView,

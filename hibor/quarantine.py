@@ -18,7 +18,11 @@ import click
 
 from generated.governance import GUARD_RAILS
 from hibor.clock import SystemClock
-from hibor.commandline import (
+from hibor.durable import Durable, DurableError, FileAlreadyThere
+from hibor.durable_fs import OsFileSystem
+from hibor.messages import advice
+from hibor.package.layout import Library
+from hibor.people.commandline import (
     DONE,
     FOUND,
     Answers,
@@ -29,12 +33,8 @@ from hibor.commandline import (
     run_command,
     shared,
 )
-from hibor.durable import Durable, DurableError, FileAlreadyThere
-from hibor.durable_fs import OsFileSystem
-from hibor.libraries import library_at
-from hibor.messages import advice
-from hibor.package.layout import Library
-from hibor.run_view import read_json, records_of
+from hibor.people.libraries import library_at
+from hibor.people.run_view import read_json, records_of
 
 STEP: Final = "export.write"
 _RUN_ID_LENGTH: Final = len("YYYYMMDDTHHMMSSZ-123456")

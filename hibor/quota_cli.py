@@ -23,14 +23,14 @@ import click
 
 from generated.governance import ERROR_EXITS
 from generated.ledger import AUTOMATON
-from hibor.commandline import DONE, USAGE, Answers, Refusal, SpokenCommand, Words, run_command, shared
-from hibor.libraries import library_at
 from hibor.package.layout import Library
+from hibor.people.commandline import DONE, USAGE, Answers, Refusal, SpokenCommand, Words, run_command, shared
+from hibor.people.libraries import library_at
+from hibor.people.run_view import manifest_rows
 from hibor.quota.errors import LedgerInvalid
 from hibor.quota.family import Automaton
 from hibor.quota.fold import Fold
 from hibor.quota.scan import Marks, scan
-from hibor.run_view import manifest_rows
 
 INVALID: Final = ERROR_EXITS["StateUncertain"]
 SHOWN_DAYS: Final = 7

@@ -1,8 +1,12 @@
-"""`python -m hibor.recover`: go on with what earlier runs left (design 4 "Recovery"). It never taps for a download.
+"""`python -m hibor.recover`: go on with what earlier runs left (design 4 "Recovery"). It never taps for a
+download.
 
-Exit codes: 0 done and nothing is left open, 1 something is left open (kept, or with --list and --dry-run: found),
-2 done without a phone that was asked for, 26 an item breaks the contract, 27 the ledger or an item is in doubt,
-64 the command line or the library cannot be used, 75 a run holds the library. `--list` and `--dry-run` take no
+Exit codes: 0 done and nothing is left open, 1 something is left open (kept, or with --list and --dry-run:
+found),
+2 done without a phone that was asked for, 26 an item breaks the contract, 27 the ledger or an item is in
+doubt,
+64 the command line or the library cannot be used, 75 a run holds the library. `--list` and `--dry-run` take
+no
 lock and change nothing at all.
 """
 
@@ -45,9 +49,10 @@ EPILOG = (
 def command(**options: Any) -> None:
     """Finish, settle or close what earlier runs left behind, oldest paid items first.
 
-    It looks at the phone when there is one and never starts a download. Without a phone it does what needs none.
+    It looks at the phone when there is one and never starts a download. Without a phone it does what needs
+    none.
     """
-    from hibor.recover_session import recover_session
+    from hibor.collect.recover_session import recover_session
 
     raise SystemExit(recover_session(options))
 
@@ -55,7 +60,7 @@ def command(**options: Any) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     from generated.governance import COMMAND_EXITS
-    from hibor.console import use_utf8
+    from hibor.people.console import use_utf8
 
     use_utf8()
     words = list(sys.argv[1:] if arguments is None else arguments)

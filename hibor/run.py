@@ -72,14 +72,14 @@ def command(**options: Any) -> None:
       hibor run --task task.toml --dry-run       what would be collected, and its cost
       hibor run --task task.toml --wait 30m      the morning run
     """
-    from hibor.session import run_session
+    from hibor.collect.session import run_session
 
     raise SystemExit(run_session(options))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code. The JSON document is on stdout."""
-    from hibor.console import use_utf8
+    from hibor.people.console import use_utf8
 
     use_utf8()
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     except click.exceptions.Abort:
-        from hibor.session import end_interrupted
+        from hibor.collect.session import end_interrupted
 
         return end_interrupted()
     except click.ClickException as error:
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _last_resort(error: Exception) -> int:
     """Tell a failure of the program's own parts with nothing but the contract's tables."""
     from fsm import failure_code
-    from hibor.governance import RunFacts
+    from hibor.collect.governance import RunFacts
     from hibor.package.run_terminal import RunDocument, StopReason
 
     code = failure_code("unexpected", "run")
@@ -122,8 +122,8 @@ def _end_signals_as_ctrl_c() -> None:
 
 
 def _refused(message: str, given: list[str]) -> int:
+    from hibor.collect.session import refuse
     from hibor.messages import chosen_lang
-    from hibor.session import refuse
 
     return refuse(message, chosen_lang(given))
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from hibor.commandline import DONE, Answers, SpokenCommand, Words, run_command, shared
-from hibor.libraries import library_at, sync_program
 from hibor.messages import reason_text
 from hibor.package.layout import RunFolder
-from hibor.run_view import DELIVERED, read_json
+from hibor.people.commandline import DONE, Answers, SpokenCommand, Words, run_command, shared
+from hibor.people.libraries import library_at, sync_program
+from hibor.people.run_view import DELIVERED, read_json
 
 
 def summary(folder: RunFolder) -> dict[str, Any]:

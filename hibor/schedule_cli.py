@@ -17,7 +17,7 @@ from typing import Final
 
 import click
 
-from hibor.commandline import (
+from hibor.people.commandline import (
     DONE,
     WARNINGS,
     Answers,

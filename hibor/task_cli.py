@@ -18,7 +18,11 @@ from typing import BinaryIO, Final
 import click
 
 from hibor.clock import SystemClock
-from hibor.commandline import (
+from hibor.durable import Durable, DurableError, FileAlreadyThere
+from hibor.durable_fs import OsFileSystem
+from hibor.messages import told_line
+from hibor.package.names import safe_component
+from hibor.people.commandline import (
     DONE,
     FOUND,
     USAGE,
@@ -30,11 +34,7 @@ from hibor.commandline import (
     run_command,
     shared,
 )
-from hibor.durable import Durable, DurableError, FileAlreadyThere
-from hibor.durable_fs import OsFileSystem
-from hibor.libraries import sync_program
-from hibor.messages import told_line
-from hibor.package.names import safe_component
+from hibor.people.libraries import sync_program
 from hibor.task import SPACING_MIN_S, Task, TaskError, load_task
 
 STEP: Final = "export.write"

@@ -23,7 +23,12 @@ import attrs
 import click
 
 from hibor.clock import SystemClock
-from hibor.commandline import (
+from hibor.durable import Durable, DurableError
+from hibor.durable_fs import OsFileSystem
+from hibor.locks import NOTE_STEPS, Locks, LockTimeout, LockUnusable
+from hibor.package.layout import Library
+from hibor.package.names import normalise_text
+from hibor.people.commandline import (
     DONE,
     FOUND,
     Answers,
@@ -34,13 +39,8 @@ from hibor.commandline import (
     run_command,
     shared,
 )
-from hibor.durable import Durable, DurableError
-from hibor.durable_fs import OsFileSystem
-from hibor.libraries import library_at
-from hibor.locks import NOTE_STEPS, Locks, LockTimeout, LockUnusable
-from hibor.package.layout import Library
-from hibor.package.names import normalise_text
-from hibor.run_view import manifest_rows, read_time
+from hibor.people.libraries import library_at
+from hibor.people.run_view import manifest_rows, read_time
 
 SCHEMA_VERSION: Final = 1
 STEP: Final = "want.append"

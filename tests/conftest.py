@@ -35,7 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a file's tests in one worker, and all of tests/props, whose gate counts what its process reached."""
+    """Keep a file's tests in one worker, and all of tests/props, whose gate counts what its process reached.
+    """
     here = Path(__file__).parent
     for item in items:
         place = item.path.relative_to(here)

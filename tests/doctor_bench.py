@@ -10,14 +10,14 @@ from typing import Any
 
 import attrs
 
-from hibor.commandline import Words
+from hibor.collect.station import Station
 from hibor.device.adb import AdbDevice, AdbServer
 from hibor.device.uitree import UiNode
 from hibor.doctor.case import Case
 from hibor.doctor.command import case_for
+from hibor.people.commandline import Words
 from hibor.sim.process import start_phone
 from hibor.sim.server import PrivateAdbServer
-from hibor.station import Station
 from hibor.task import Task
 
 SCALE = 25.0

@@ -150,7 +150,7 @@ def only_pdf_imports_pymupdf(source: Source) -> Iterator[Finding]:
 
 def only_the_composition_root_imports_sim(source: Source) -> Iterator[Finding]:
     """What runs against a real phone does not know of the simulated one (a tool may list its scenarios)."""
-    if source.inside(*RUN_TIME) and not source.inside("hibor/sim", "hibor/station.py"):
+    if source.inside(*RUN_TIME) and not source.inside("hibor/sim", "hibor/collect/station.py"):
         for node, module in source.imports():
             if module == "hibor.sim" or module.startswith("hibor.sim."):
                 yield source.says(node, f"imports {module}")

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from hibor.clock import SystemClock
-from hibor.commandline import Answers, Words
+from hibor.collect.hold import read_hold, set_hold
+from hibor.collect.walked import has_walked
 from hibor.device.profile import load_profile, parse_profile
 from hibor.doctor.bundle import account_boxes
 from hibor.doctor.command import Wishes, examine, run_doctor
@@ -23,10 +24,9 @@ from hibor.doctor.ports import port_holder
 from hibor.doctor.profile_toml import profile_toml
 from hibor.durable import Durable
 from hibor.durable_fs import OsFileSystem
-from hibor.hold import read_hold, set_hold
 from hibor.messages import catalogue
+from hibor.people.commandline import Answers, Words
 from hibor.sim.server import PrivateAdbServer
-from hibor.walked import has_walked
 from tests.doctor_bench import Hands, Practice, practice
 from tests.main_job import MainJob, check_streams, events, truth
 

@@ -25,7 +25,7 @@ import fsm
 from generated.edges import EDGES
 from generated.governance import ERROR_EXITS, RUN_STATUSES
 from generated.steps import STEPS
-from hibor.effects import STEPS as ACTIONS
+from hibor.items.effects import STEPS as ACTIONS
 from tests.house_rules import (
     FILE_LINES,
     FUNCTION_LINES,
@@ -57,11 +57,11 @@ BREAKERS: dict[str, list[tuple[str, str]]] = {
         ("fsm/a.py", "open('x')"),
     ],
     "generated_imports_nothing": [("generated/a.py", "import attrs")],
-    "only_adb_imports_adbutils": [("hibor/item.py", "def f():\n    from adbutils import adb")],
-    "only_pdf_imports_pymupdf": [("hibor/item.py", "import pymupdf"), ("hibor/sim/app.py", "import fitz")],
+    "only_adb_imports_adbutils": [("hibor/items/item.py", "def f():\n    from adbutils import adb")],
+    "only_pdf_imports_pymupdf": [("hibor/items/item.py", "import pymupdf"), ("hibor/sim/app.py", "import fitz")],
     "only_the_composition_root_imports_sim": [
-        ("hibor/item.py", "from hibor import sim"),
-        ("hibor/item.py", "import hibor.sim.app"),
+        ("hibor/items/item.py", "from hibor import sim"),
+        ("hibor/items/item.py", "import hibor.sim.app"),
     ],
     "run_time_code_never_imports_tools": [
         ("fsm/a.py", "import tools.compile"),

@@ -14,7 +14,8 @@ from typing import Final
 import attrs
 
 from hibor.clock import Clock, SystemClock
-from hibor.commandline import Words
+from hibor.collect.preflight import library_disk
+from hibor.collect.station import Station
 from hibor.device.errors import DeviceError
 from hibor.device.profile import Profile
 from hibor.device.protocol import Device, PackageInfo
@@ -25,8 +26,7 @@ from hibor.durable import Durable, DurableError
 from hibor.messages import failure_text
 from hibor.package.layout import Library
 from hibor.pdf.annotate import Mark, annotate_png
-from hibor.preflight import library_disk
-from hibor.station import Station
+from hibor.people.commandline import Words
 
 FOLDER_STEP: Final = "library.folder"
 WRITE_STEP: Final = "doctor.write"

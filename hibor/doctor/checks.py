@@ -12,6 +12,8 @@ from typing import Any, Final
 import attrs
 
 from generated.governance import GUARD_RAILS
+from hibor.collect.preflight import KEY_HARMLESS, shipped
+from hibor.collect.walked import has_walked
 from hibor.device.adb import choose_device, list_devices, server_version
 from hibor.device.adb_binary import adb_binary
 from hibor.device.errors import DeviceError
@@ -20,10 +22,8 @@ from hibor.device.profile import ProfileError, find_shipped, load_profile
 from hibor.doctor.case import Case
 from hibor.doctor.ports import port_holder
 from hibor.doctor.rows import Stop
-from hibor.preflight import KEY_HARMLESS, shipped
 from hibor.quota.day import check_phone_clock
 from hibor.quota.errors import QuotaError
-from hibor.walked import has_walked
 
 BRANDS: Final = (
     ("xiaomi", ("xiaomi", "redmi", "poco")), ("vivo", ("vivo", "iqoo")),

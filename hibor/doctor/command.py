@@ -13,16 +13,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from hibor.commandline import (
-    DEFAULT_LIBRARY,
-    FOUND,
-    USAGE,
-    Answers,
-    Refusal,
-    SpokenCommand,
-    Words,
-    run_command,
-)
+from hibor.collect.hold import clear_hold, read_hold
+from hibor.collect.preflight import library_of
+from hibor.collect.station import DEFAULT_TIME_SCALE, Station, real_station, simulated_station
+from hibor.collect.stops import RunStop
 from hibor.device.errors import DeviceError
 from hibor.doctor.bundle import write_bundle
 from hibor.doctor.case import Case
@@ -34,12 +28,18 @@ from hibor.doctor.rows import Row, Stop, verdict
 from hibor.doctor.screens import check_app_screen
 from hibor.doctor.walk import walk
 from hibor.durable import DurableError
-from hibor.hold import clear_hold, read_hold
 from hibor.messages import LANGS
 from hibor.package.layout import Library
-from hibor.preflight import library_of
-from hibor.station import DEFAULT_TIME_SCALE, Station, real_station, simulated_station
-from hibor.stops import RunStop
+from hibor.people.commandline import (
+    DEFAULT_LIBRARY,
+    FOUND,
+    USAGE,
+    Answers,
+    Refusal,
+    SpokenCommand,
+    Words,
+    run_command,
+)
 from hibor.task import EMBEDDED_ACCOUNT, Task, TaskError, load_task
 
 NAMED_ACCOUNT = "default"

@@ -15,6 +15,7 @@ from typing import Final
 
 import attrs
 
+from hibor.collect.preflight import shipped
 from hibor.device.errors import DeviceError
 from hibor.device.navigate import KEY_BACK, same_report
 from hibor.device.profile import ProfileError, parse_profile
@@ -52,7 +53,6 @@ from hibor.doctor.learn_page import (
 from hibor.doctor.profile_toml import profile_toml
 from hibor.doctor.rows import Stop
 from hibor.doctor.screens import START_LIMIT_S, check_page, timed_dump
-from hibor.preflight import shipped
 
 NOT_APPS: Final = re.compile(r"launcher|systemui|^android$|\.home$|com\.android\.settings")
 PAGE_LIMIT_S: Final = 20.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Protocol
 
-from hibor.commandline import Words
+from hibor.people.commandline import Words
 
 
 class Person(Protocol):

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from hibor.commandline import DONE, FOUND, WARNINGS
+from hibor.people.commandline import DONE, FOUND, WARNINGS
 
 Status = Literal["ok", "warn", "fail", "skip"]
 READY: Final = "READY"

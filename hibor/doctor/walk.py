@@ -7,13 +7,13 @@ that a run may use an app version the profile was not tested with.
 
 from __future__ import annotations
 
+from hibor.collect.walked import note_walk
 from hibor.device.errors import DeviceError
 from hibor.device.navigate import App
 from hibor.device.reading import ListRow
 from hibor.doctor.case import Case
 from hibor.doctor.screens import check_page
 from hibor.durable import DurableError
-from hibor.walked import note_walk
 
 
 def walk(case: Case) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import click
 
-from hibor.commandline import Words, run_command
+from hibor.people.commandline import Words, run_command
 
 
 def build(words: Words) -> click.Command:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 import click
 
-from hibor.commandline import (
+from hibor.people.commandline import (
     DONE,
     FOUND,
     INTERRUPTED,
@@ -137,8 +137,8 @@ def _wanted(
     from hibor.clock import SystemClock
     from hibor.farm.planning import wanted_reports
     from hibor.hosts.local_store import HostError
-    from hibor.libraries import library_at
     from hibor.package.manifest import ManifestInvalid
+    from hibor.people.libraries import library_at
     from hibor.quota.day import QuotaCalendar
     from hibor.task import Select, load_task
 
@@ -192,12 +192,12 @@ def _build_work(words: Words) -> click.Command:
 
 
 def _work(words: Words, options: Mapping[str, Any]) -> int:
+    from hibor.collect.interrupts import Interrupts
+    from hibor.collect.session import log_to_stderr
+    from hibor.collect.stops import RunStop
     from hibor.farm.planning import REPORT_TASK
     from hibor.farm.worker import Worker, phone_lock
-    from hibor.interrupts import Interrupts
-    from hibor.progress import Progress
-    from hibor.session import log_to_stderr
-    from hibor.stops import RunStop
+    from hibor.people.progress import Progress
 
     answers = Answers(words, quiet=options["quiet"], json_wanted=options["json_wanted"])
     task, simulated = _task(options)
@@ -233,7 +233,7 @@ def _work(words: Words, options: Mapping[str, Any]) -> int:
 
 def _task(options: Mapping[str, Any]) -> tuple[Any, bool]:
     """The task of every job, and whether the phone is a simulated one. Raises Refusal."""
-    from hibor.session import resolve_task
+    from hibor.collect.session import resolve_task
     from hibor.task import TaskError
 
     simulated = options["scenario"] is not None
@@ -252,8 +252,8 @@ def _task(options: Mapping[str, Any]) -> tuple[Any, bool]:
 
 @contextmanager
 def _station(options: Mapping[str, Any], task: Any, simulated: bool, progress: Any) -> Iterator[Any]:
-    from hibor.consent import require_consent
-    from hibor.session import open_station
+    from hibor.collect.consent import require_consent
+    from hibor.collect.session import open_station
 
     values = {**options, "device": None if simulated else options["phone"]}
     with open_station(values, task, simulated) as station:
@@ -265,7 +265,7 @@ def _station(options: Mapping[str, Any], task: Any, simulated: bool, progress: A
 
 
 def _exit_of(stop: Any) -> int:
-    from hibor.governance import RunFacts, decide
+    from hibor.collect.governance import RunFacts, decide
 
     facts = RunFacts(
         cause=stop.code, busy=stop.busy, uncertain=stop.uncertain, task_invalid=stop.task_invalid

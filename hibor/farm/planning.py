@@ -14,14 +14,14 @@ from typing import Final, Protocol
 
 import attrs
 
-from hibor.catalogue import CatalogueEntry
+from hibor.collect.feed import ENTRY_TASK
+from hibor.collect.selection import matches
 from hibor.discovery import sanitize_content_id
-from hibor.feed import ENTRY_TASK
 from hibor.hosts.dbos_host import JobView
 from hibor.hosts.local import LocalHost
+from hibor.items.catalogue import CatalogueEntry
 from hibor.package.layout import Library
-from hibor.run_view import manifest_rows
-from hibor.selection import matches
+from hibor.people.run_view import manifest_rows
 from hibor.task import Select
 from hibor.want import read_wants
 

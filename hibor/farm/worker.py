@@ -27,19 +27,19 @@ import filelock
 
 from fsm import Tables, code_class
 from generated.governance import GUARD_RAILS
-from hibor.breaker import CircuitBreaker
-from hibor.catalogue import CatalogueEntry
 from hibor.clock import SystemClock
-from hibor.collector import Collector, Orders
-from hibor.deadline import Deadline
+from hibor.collect.breaker import CircuitBreaker
+from hibor.collect.collector import Collector, Orders
+from hibor.collect.deadline import Deadline
+from hibor.collect.interrupts import Interrupts
+from hibor.collect.services import Pacer
+from hibor.collect.session import close_run
+from hibor.collect.station import Station
+from hibor.collect.stops import RunStop
 from hibor.farm.planning import PAID
 from hibor.hosts.dbos_host import DbosHost, FatalJobError
-from hibor.interrupts import Interrupts
-from hibor.progress import Progress
-from hibor.services import Pacer
-from hibor.session import close_run
-from hibor.station import Station
-from hibor.stops import RunStop
+from hibor.items.catalogue import CatalogueEntry
+from hibor.people.progress import Progress
 from hibor.task import Select, Task
 
 _ANY_AGE_DAYS: Final = timedelta(days=36_500).days

@@ -2,9 +2,11 @@
 
 Rules of this file:
 
-* Details are worded in English where they arise; `run.json` and the journals keep them. What a person corrects by hand
+* Details are worded in English where they arise; `run.json` and the journals keep them. What a person
+  corrects by hand
   (a task file, a command line) is told in the reader's language, with its place.
-* A line this file does not know is None: the caller then says what the code means, never a line in the wrong language.
+* A line this file does not know is None: the caller then says what the code means, never a line in the
+  wrong language.
 * The table is data: (text of the catalogue below `sentences`, pattern); the first pattern that fits counts.
 """
 

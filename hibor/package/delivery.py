@@ -76,7 +76,8 @@ def item_delivery(item: Mapping[str, Any], *, ledger_head: Head, lang: str = "zh
 
 
 def delivery_belongs_to(data: bytes, run_id: str, item_id: str) -> bool:
-    """Whether bytes read back are the whole note of this item: its first line says so and its last one ends."""
+    """Whether bytes read back are the whole note of this item: its first line says so and its last one ends.
+    """
     try:
         first, _, rest = data.decode().partition("\n")
         facts = json.loads(first.removeprefix("<!-- ").removesuffix(" -->"))

@@ -183,7 +183,8 @@ def judge(wanted: Wanted, candidates: Sequence[Candidate]) -> Match | NoMatch | 
 def judge_by_name(wanted: Wanted, candidates: Sequence[Candidate]) -> Match | NoMatch | Ambiguous:
     """The settled files that are no readable PDF, recognised by their own names.
 
-    Such a file can only fail its checks, but it is the answer the app gave, and the checks shall say what is wrong
+    Such a file can only fail its checks, but it is the answer the app gave, and the checks shall say what is
+    wrong
     with it. A readable file is never recognised this way: its content decides.
     """
     unreadable = [candidate for candidate in candidates if not candidate.page_count or candidate.text_page1 is None]
@@ -212,7 +213,9 @@ class Named(Protocol):
 
 
 def named_like(path: str, wanted: Named) -> bool:
-    """Whether a cache file's name is this report's: it covers the title, and what else it shows does not differ."""
+    """Whether a cache file's name is this report's: it covers the title, and what else it shows does not
+    differ.
+    """
     name = normalise_text(path.rsplit("/", 1)[-1].rsplit(".", 1)[0])
     covered = title_coverage(wanted.title, name, institution=wanted.institution, stock_code=wanted.stock_code)
     if covered < COVERAGE_SURE and not _begins_cut_title(wanted.title, name):

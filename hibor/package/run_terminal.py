@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from hibor.governance import RunFacts, decide
+from hibor.collect.governance import RunFacts, decide
 
 SCHEMA_VERSION: Final = 1
 RUN_KEYS: Final = (

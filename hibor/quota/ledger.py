@@ -47,7 +47,9 @@ _APPEND_STEPS = {
 _SETTLE_STEPS = {events.RELEASED: "settle.release", events.UNCERTAIN: "settle.doubt"}
 _OWN_STEPS = ("ledger.clock", "ledger.repair", "ledger.repaired")
 STEPS = frozenset({*_APPEND_STEPS.values(), *_SETTLE_STEPS.values(), *_OWN_STEPS})
-"""Names of the ledger's durable steps (spec/steps.yaml); an effect that has several names for one passes its own."""
+"""Names of the ledger's durable steps (spec/steps.yaml); an effect that has several names for one passes its
+own.
+"""
 
 
 @attrs.frozen

@@ -18,9 +18,9 @@ from typing import Final
 from hibor.durable import Durable, FileAlreadyThere
 from hibor.messages import Lang
 from hibor.package.layout import Library
+from hibor.people.run_view import RunView, load_run
 from hibor.report.context import run_context
 from hibor.report.render import render
-from hibor.run_view import RunView, load_run
 
 STEP: Final = "run.report"
 _OTHERS_LIMIT: Final = 1000

@@ -9,12 +9,12 @@ from pathlib import Path
 import click
 
 from hibor.clock import SystemClock
-from hibor.commandline import DONE, FOUND, Answers, Refusal, SpokenCommand, Words, run_command, shared
 from hibor.durable import Durable, DurableError, FileAlreadyThere
 from hibor.durable_fs import OsFileSystem
-from hibor.libraries import library_at
+from hibor.people.commandline import DONE, FOUND, Answers, Refusal, SpokenCommand, Words, run_command, shared
+from hibor.people.libraries import library_at
+from hibor.people.run_view import LATEST, find_run, load_run
 from hibor.report import STEP, report_html, write_run_report
-from hibor.run_view import LATEST, find_run, load_run
 
 EXPORT = "export.write"
 

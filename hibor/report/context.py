@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from hibor.commandline import Words
 from hibor.messages import Lang, advice, reason_text
+from hibor.people.commandline import Words
+from hibor.people.run_view import ItemView, RunView, read_time
 from hibor.report.thumbnails import thumbnail
 from hibor.report.timeline import timeline_svg
-from hibor.run_view import ItemView, RunView, read_time
 
 Values = dict[str, Any]
 

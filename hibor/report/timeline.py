@@ -13,8 +13,8 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
-from hibor.commandline import Words
-from hibor.run_view import ItemView, StageView
+from hibor.people.commandline import Words
+from hibor.people.run_view import ItemView, StageView
 
 WIDTH: Final = 1000
 LABEL: Final = 150

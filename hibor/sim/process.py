@@ -28,7 +28,8 @@ EXIT_BUSY = 75
 
 
 class PhoneStartError(RuntimeError):
-    """The phone's process did not come up; the text holds the end of its log. `busy`: the folder is in use."""
+    """The phone's process did not come up; the text holds the end of its log. `busy`: the folder is in use.
+    """
 
     def __init__(self, said: str, *, busy: bool = False) -> None:
         super().__init__(said)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import attrs
 
-from hibor.catalogue import CatalogueEntry
 from hibor.farm.planning import PAID, Planned, hand_out
 from hibor.hosts.dbos_host import JobView
+from hibor.items.catalogue import CatalogueEntry
 
 
 def report(number: int) -> CatalogueEntry:

@@ -18,22 +18,22 @@ import attrs
 from fsm import FsmError, Tables, match_closure
 from generated.ledger import AUTOMATON
 from generated.steps import STEPS
-from hibor import leftovers
 from hibor.clock import SystemClock
+from hibor.collect.preflight import known_heads
 from hibor.durable import Durable
 from hibor.durable_fs import FileSystem
+from hibor.items import leftovers
+from hibor.items.recovery import recover_all
 from hibor.locks import Locks
 from hibor.package.journal import read_journal
 from hibor.package.layout import ItemFolder, Library
 from hibor.package.manifest import Manifest, ManifestInvalid
 from hibor.package.terminal import PackageFileInvalid, check_package, read_terminal
-from hibor.preflight import known_heads
 from hibor.quota.errors import LedgerInvalid
 from hibor.quota.family import Automaton
 from hibor.quota.fold import Fold
 from hibor.quota.repair import repair_ledger
 from hibor.quota.scan import Marks, check_heads, scan
-from hibor.recovery import recover_all
 from tests.faults.disk import Image
 from tests.faults.plays import ALWAYS, NO_PHONE
 from tests.faults.world import ACCOUNT, Phone, StillClock, UnsyncedDisk, World, open_world
@@ -94,7 +94,8 @@ def open_recovering(
 def recover_image(
     image: Image, room: Path, phone: Phone | None, at: datetime, facts: Facts, *, again: bool = True
 ) -> Outcome:
-    """Recover `image` in `room` (removed afterwards), once and, to see that nothing changes, a second time."""
+    """Recover `image` in `room` (removed afterwards), once and, to see that nothing changes, a second time.
+    """
     shutil.rmtree(room, ignore_errors=True)
     image.write_to(room)
     before = None if phone is None else phone.trigger_taps

@@ -1,9 +1,12 @@
-"""A disk with a memory: every call of the seam is recorded, and every image a crash could leave is built from that.
+"""A disk with a memory: every call of the seam is recorded, and every image a crash could leave is built from
+that.
 
 Rules of this file:
 - The recorder works on a real folder and lets fsync cost nothing: what is stable is decided by the model.
-- Power cut, as far as POSIX promises: bytes written since a file's last fsync may be there, be lost, be torn, or
-  be zeros of the right length; names made or removed since a folder's last fsync may be there or not, each for
+- Power cut, as far as POSIX promises: bytes written since a file's last fsync may be there, be lost, be
+  torn, or
+  be zeros of the right length; names made or removed since a folder's last fsync may be there or not, each
+  for
   itself, in any order. fsync of a file says nothing about its name.
 - SIGKILL: everything written is there, because the kernel lives on.
 - Lock files and the notes beside them promise nothing and are left out of every image.
@@ -187,7 +190,7 @@ class Model:
     def _mark(self, op: Operation) -> None:
         return
 
-    # -- images ------------------------------------------------------------------------------------------------
+    # -- images ----------------------------------------------------------------------------------------------
 
     def whole(self) -> Image:
         """What a process that is killed leaves: everything."""

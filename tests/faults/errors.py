@@ -1,7 +1,9 @@
 """ENOSPC, EIO, EACCES, EROFS and ENOTSUP at every call of the seam (design 7).
 
-Two drivers. A live item on a spare report meets them up to its trigger; everything after the trigger is met by a
-recovery that starts right behind TRIGGER_INTENT on the phone that was served, which does all later steps. After the
+Two drivers. A live item on a spare report meets them up to its trigger; everything after the trigger is met
+by a
+recovery that starts right behind TRIGGER_INTENT on the phone that was served, which does all later steps.
+After the
 fault a recovery without faults follows, and every invariant is looked at.
 """
 

@@ -1,6 +1,7 @@
 """Deliberately broken variants of each mechanism, and the check of the suite that has to notice each.
 
-A mutant is a context manager that breaks the running program; `killed_by` runs a check of this folder and returns
+A mutant is a context manager that breaks the running program; `killed_by` runs a check of this folder and
+returns
 what it found wrong, which is empty for the sound program.
 """
 
@@ -17,15 +18,15 @@ from unittest.mock import patch
 
 import attrs
 
-from hibor import leftovers
 from hibor.clock import SystemClock
 from hibor.device.trigger import press
 from hibor.durable import Durable, DurableError, Published
 from hibor.durable_fs import OsFileSystem
 from hibor.durable_parts import Parts
-from hibor.effects import STEPS as ACTIONS
-from hibor.effects import trigger
-from hibor.item import ItemRun
+from hibor.items import leftovers
+from hibor.items.effects import STEPS as ACTIONS
+from hibor.items.effects import trigger
+from hibor.items.item import ItemRun
 from hibor.quota.errors import QuotaError
 from hibor.quota.ledger import Ledger
 from hibor.quota.scan import scan
@@ -48,7 +49,7 @@ class Mutant:
     check: Check
 
 
-# -- the checks ------------------------------------------------------------------------------------------------------
+# -- the checks ----------------------------------------------------------------------------------------------
 
 
 def power_cut_of_a_reuse(theatre: Theatre) -> list[str]:
@@ -171,7 +172,9 @@ def crash_around_a_closing(theatre: Theatre) -> list[str]:
 
 
 def last_unit(theatre: Theatre) -> list[str]:
-    """Two runs that want the last unit: the second one's append lies between the first one's look and its lock."""
+    """Two runs that want the last unit: the second one's append lies between the first one's look and its
+    lock.
+    """
     room = theatre.room()
     room.mkdir()
     first, second = (
@@ -222,7 +225,7 @@ def _reserve(ledger: Ledger, report: str, theatre: Theatre) -> None:
         return
 
 
-# -- the mutants -----------------------------------------------------------------------------------------------------
+# -- the mutants ---------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -254,7 +257,7 @@ def _writable(name: str) -> dict[str, Any]:
     """The dictionary behind a read-only table of the program."""
     import gc
 
-    from hibor import effects
+    from hibor.items import effects
 
     return next(found for found in gc.get_referents(getattr(effects, name)) if isinstance(found, dict))
 

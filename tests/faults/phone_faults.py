@@ -1,4 +1,6 @@
-"""The phone goes away while an item stands at a state: server killed, link dropped, phone rebooted, phone replaced."""
+"""The phone goes away while an item stands at a state: server killed, link dropped, phone rebooted, phone
+replaced.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import attrs
 
-from hibor.catalogue import CatalogueEntry
+from hibor.items.catalogue import CatalogueEntry
 from hibor.sim.process import RunningPhone, start_phone
 from hibor.sim.server import PrivateAdbServer, ServerError
 from tests.faults.checks import Facts, look, recover_once

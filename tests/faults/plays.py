@@ -1,6 +1,7 @@
 """The plays that are crashed: lanes × sources × outcomes, also with items in different stages.
 
-Each play runs once, for real, on the warm phone, over a recorded disk; every crash point of it is then an image of
+Each play runs once, for real, on the warm phone, over a recorded disk; every crash point of it is then an
+image of
 that disk. What the phone had done by then is part of the point.
 """
 
@@ -17,10 +18,10 @@ from typing import Any
 import attrs
 
 from fsm import FinalFile
-from hibor.catalogue import CatalogueEntry
 from hibor.device.errors import DeviceError
-from hibor.draft import ItemJob
-from hibor.item import ItemRun
+from hibor.items.catalogue import CatalogueEntry
+from hibor.items.draft import ItemJob
+from hibor.items.item import ItemRun
 from tests.faults.disk import SOMEBODY_ELSE, Image, Model, Operation, Recorder
 from tests.faults.world import FIRST_RUN, PROFILE, Phone, World, open_world
 
@@ -312,7 +313,8 @@ class Recording:
                 yield Point(done + 1, step, "torn"), image
 
     def served_at(self, done: int, phone: str, image: Image) -> dict[str, int]:
-        """What the account was charged for when `done` operations were done, as the phone of that name has it.
+        """What the account was charged for when `done` operations were done, as the phone of that name has
+        it.
 
         A torn TRIGGER_INTENT that is whole by chance counts as one: the phone of that name has the file.
         """

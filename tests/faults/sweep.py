@@ -24,7 +24,8 @@ class Visit:
 
 @attrs.define
 class Swept:
-    """A play's crash points with their outcomes; `recoveries` were really done, the others were equal cases."""
+    """A play's crash points with their outcomes; `recoveries` were really done, the others were equal cases.
+    """
 
     play: str
     visits: list[Visit] = attrs.field(factory=list)
@@ -63,7 +64,8 @@ def visits(recording: Recording) -> Iterator[tuple[Point, str, Image]]:
 def sweep(
     theatre: Theatre, name: str, *, every: int = 1, whole_every: int = 1, each_square: bool = False
 ) -> Swept:
-    """Recover the crash points of a play: of the torn cases every `every`-th, of the others every `whole_every`-th.
+    """Recover the crash points of a play: of the torn cases every `every`-th, of the others every
+    `whole_every`-th.
 
     With `each_square` at least one case of every step, moment and phone.
     """

@@ -1,6 +1,7 @@
 """Every crash point of every play is settled by one recovery (design 4, 7; issue "Crash-safe").
 
-The default run takes every step before and after, and a spread of the torn images; HIBOR_DEEP=1 takes all of them.
+The default run takes every step before and after, and a spread of the torn images; HIBOR_DEEP=1 takes all of
+them.
 """
 
 from __future__ import annotations

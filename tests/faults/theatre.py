@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from hibor.catalogue import CatalogueEntry
+from hibor.items.catalogue import CatalogueEntry
 from hibor.sim.server import PrivateAdbServer
 from tests.faults.plays import ALWAYS, NEVER, PLAYS, Recording, play_named, record
 from tests.faults.world import QUICK, Phone, feed_of, moment, warm_phone

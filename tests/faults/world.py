@@ -1,9 +1,11 @@
 """A library with one run's means over it, on a recorded disk and a warm simulated phone.
 
 Rules of this file:
-- The phone is a real simulated phone behind a real adb server. Two are kept warm: `served` is the one items were
+- The phone is a real simulated phone behind a real adb server. Two are kept warm: `served` is the one items
+  were
   downloaded on, `untouched` shows the same reports and was never tapped.
-- The wall clock stands still and waiting takes a fraction of a second, so that the same disk gives the same bytes.
+- The wall clock stands still and waiting takes a fraction of a second, so that the same disk gives the same
+  bytes.
 """
 
 from __future__ import annotations
@@ -18,26 +20,26 @@ import attrs
 from fsm import FinalFile, Tables
 from generated.ledger import AUTOMATON
 from generated.steps import STEPS
-from hibor.catalogue import CatalogueEntry
 from hibor.clock import Clock, SystemClock
-from hibor.deadline import Deadline
+from hibor.collect.deadline import Deadline
+from hibor.collect.feed import entry_of
+from hibor.collect.services import Pacer, Services
 from hibor.device.adb import AdbDevice, AdbServer, choose_device
 from hibor.device.navigate import App
 from hibor.device.profile import load_profile
 from hibor.device.profile_types import Profile
-from hibor.draft import ItemJob
 from hibor.durable import Durable
 from hibor.durable_fs import FileSystem, OsFileSystem
-from hibor.feed import entry_of
-from hibor.item import ItemRun
+from hibor.items.catalogue import CatalogueEntry
+from hibor.items.draft import ItemJob
+from hibor.items.item import ItemRun
+from hibor.items.phone_cache import PhoneCache
 from hibor.locks import Locks
 from hibor.package.layout import Library, item_id
 from hibor.package.manifest import Manifest
 from hibor.package.names import final_relative_path
-from hibor.phone_cache import PhoneCache
 from hibor.quota.family import Automaton
 from hibor.quota.ledger import Ledger
-from hibor.services import Pacer, Services
 from hibor.sim.process import RunningPhone, start_phone
 from hibor.sim.server import PrivateAdbServer, ServerError
 from hibor.sim.truth import read_truth
@@ -73,7 +75,9 @@ limit = 1000
 
 @attrs.frozen
 class StillClock:
-    """A wall clock that stands still at `at`; waiting and measuring go on, `scale` times as fast as real time."""
+    """A wall clock that stands still at `at`; waiting and measuring go on, `scale` times as fast as real
+    time.
+    """
 
     at: datetime
     scale: float = SCALE

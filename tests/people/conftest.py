@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from hibor.package.layout import Library
-from hibor.run_view import RunView, load_run
+from hibor.people.run_view import RunView, load_run
 from tests.main_job import Run, finish, start
 from tests.people.chromium import Browser, find_chromium
 

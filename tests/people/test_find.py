@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hibor.commandline import Answers, Words
 from hibor.find import INDEX_NAME, Index, main
-from hibor.run_view import manifest_rows
+from hibor.people.commandline import Answers, Words
+from hibor.people.run_view import manifest_rows
 from tests.people.conftest import Ask, Told
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from hibor.cli import main as hibor
 from hibor.package_zip import CSV_NAME, PAGE_NAME, contents_csv, contents_page, plan_package
+from hibor.people.run_view import load_run
 from hibor.report import report_html
-from hibor.run_view import load_run
 from tests.people.conftest import Ask, Told
 from tests.people.test_report import Page
 
@@ -60,7 +60,7 @@ def texts_of(told: Told, lang: str) -> dict[str, str]:
     folder = told.library.run_folders()[0 if lang == "zh" else 1]
     view = load_run(told.library, folder)
     run = told.zh if lang == "zh" else told.en
-    from hibor.commandline import Words
+    from hibor.people.commandline import Words
 
     notes = [one.delivery for one in folder.item_folders() if one.delivery.is_file()]
     words = Words(lang)  # type: ignore[arg-type]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hibor.commandline import INTERRUPTED
-from hibor.libraries import sync_program
 from hibor.library import STATE_NAME, check_final, finals, main
+from hibor.people.commandline import INTERRUPTED
+from hibor.people.libraries import sync_program
 from tests.people.conftest import Ask, Told
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import attrs
 
 from hibor.cli import main as hibor
-from hibor.commandline import Words
 from hibor.package_zip import CSV_NAME, PAGE_NAME, SUMS_NAME, main, plan_package, spreadsheet_cell
-from hibor.run_view import load_run
+from hibor.people.commandline import Words
+from hibor.people.run_view import load_run
 from hibor.want import main as want
 from tests.people.chromium import Browser
 from tests.people.conftest import Ask, Told

@@ -15,10 +15,10 @@ from hibor.clock import SystemClock
 from hibor.durable import Durable
 from hibor.durable_fs import OsFileSystem
 from hibor.messages import advice
+from hibor.people.run_view import load_run
 from hibor.report import report_html, write_run_report
 from hibor.report.__main__ import main
 from hibor.report.context import link_to
-from hibor.run_view import load_run
 from tests.people.chromium import Browser
 from tests.people.conftest import Ask, Told
 

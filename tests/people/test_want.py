@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hibor.catalogue import CatalogueEntry
 from hibor.clock import SystemClock
 from hibor.durable import Durable
 from hibor.durable_fs import OsFileSystem
-from hibor.run_view import manifest_rows
+from hibor.items.catalogue import CatalogueEntry
+from hibor.people.run_view import manifest_rows
 from hibor.want import Want, main, read_wants, want_path, want_unfunded
 from tests.people.conftest import Ask, Told
 

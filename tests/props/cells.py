@@ -17,8 +17,8 @@ import attrs
 from fsm import FinalFile, ItemOutcome
 from fsm.snapshot import Closure
 from hibor.device.protocol import RemoteFile
-from hibor.draft import CacheIdentity, Draft, ItemJob
-from hibor.evidence import Evidence, probe
+from hibor.items.draft import CacheIdentity, Draft, ItemJob
+from hibor.items.evidence import Evidence, probe
 from hibor.package.delivery import item_delivery
 from hibor.package.journal import Journal
 from hibor.package.layout import ItemFolder

@@ -14,9 +14,9 @@ from typing import Any
 import attrs
 
 from fsm import Closure, ItemOutcome
-from hibor.draft import Draft, ItemJob
-from hibor.evidence import probe
-from hibor.item import ItemRun
+from hibor.items.draft import Draft, ItemJob
+from hibor.items.evidence import probe
+from hibor.items.item import ItemRun
 from hibor.package.journal import read_journal
 from tests.fsm import samples, v006
 from tests.main_job import read_ledger

@@ -18,9 +18,9 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from hibor.evidence import probe
-from hibor.item import ItemRun
-from hibor.leftovers import resume, understand
+from hibor.items.evidence import probe
+from hibor.items.item import ItemRun
+from hibor.items.leftovers import resume, understand
 from hibor.package.journal import Journal
 from hibor.sim.reports import make_pdf
 from tests.fsm import v006

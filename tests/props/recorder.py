@@ -19,8 +19,8 @@ import attrs
 from fsm import ItemMachine, Tables, Verdict, WorkOrder, verdict
 from fsm.closures import source_prefix_length
 from generated.unreachable import KNOWN_UNREACHABLE
-from hibor.evidence import Evidence
-from hibor.item import ItemRun
+from hibor.items.evidence import Evidence
+from hibor.items.item import ItemRun
 from tools.audit.closing import accepted_closings
 
 VERDICT_EVENT = "refused"

@@ -15,8 +15,8 @@ import pytest
 
 from fsm import ContractError, ItemOutcome, StateUncertain, build_terminal_item, verdict
 from fsm.snapshot import Closure
-from hibor.evidence import Evidence, probe
-from hibor.leftovers import Broken, find, understand
+from hibor.items.evidence import Evidence, probe
+from hibor.items.leftovers import Broken, find, understand
 from hibor.package.journal import Journal
 from hibor.package.manifest import ManifestInvalid
 from hibor.package.terminal import read_terminal

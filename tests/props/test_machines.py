@@ -23,11 +23,11 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from hibor.effects import WORK
-from hibor.evidence import probe
-from hibor.failures import EffectFailure
-from hibor.item import ItemRun
-from hibor.leftovers import find, resume, settle_lost, write_off
+from hibor.items.effects import WORK
+from hibor.items.evidence import probe
+from hibor.items.failures import EffectFailure
+from hibor.items.item import ItemRun
+from hibor.items.leftovers import find, resume, settle_lost, write_off
 from hibor.quota.conservation import audit
 from hibor.quota.errors import LedgerInvalid, QuotaError
 from tests.fsm import v006
@@ -139,7 +139,7 @@ class LibraryWalk(RuleBasedStateMachine):
             raise EffectFailure("unexpected", "made to fail", code=code)
 
         with patch(
-            "hibor.item.WORK",
+            "hibor.items.item.WORK",
             MappingProxyType({**dict.fromkeys(WORK, fail), "finish_rejected": WORK["finish_rejected"]}),
         ):
             item.advance()

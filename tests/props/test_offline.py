@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hibor.leftovers import find, resume, understand, write_off
+from hibor.items.leftovers import find, resume, understand, write_off
 from tests.fsm import v006
 from tests.props.cells import Cell, make
 from tests.props.invariants import check_ledger, tree

@@ -18,12 +18,12 @@ import attrs
 import pytest
 
 from fsm import FinalFile
-from hibor.catalogue import CatalogueEntry
 from hibor.clock import SystemClock
 from hibor.device.errors import DeviceError
 from hibor.device.protocol import RemoteFile
-from hibor.item import ItemRun
-from hibor.leftovers import resume, understand, write_off
+from hibor.items.catalogue import CatalogueEntry
+from hibor.items.item import ItemRun
+from hibor.items.leftovers import resume, understand, write_off
 from hibor.sim.server import PrivateAdbServer
 from tests.faults.world import (
     FIRST_RUN,

@@ -13,11 +13,11 @@ from types import MappingProxyType
 
 import pytest
 
-from hibor.effects import WORK
-from hibor.evidence import probe
-from hibor.failures import EffectFailure
-from hibor.item import ItemRun
-from hibor.leftovers import understand
+from hibor.items.effects import WORK
+from hibor.items.evidence import probe
+from hibor.items.failures import EffectFailure
+from hibor.items.item import ItemRun
+from hibor.items.leftovers import understand
 from hibor.package.journal import read_journal
 from tests.fsm import samples, v006
 from tests.fsm.test_keep_recovery import closes_at_once
@@ -55,7 +55,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
 
     works: dict[str, Callable[[ItemRun], str]] = dict.fromkeys(WORK, fail)
     works["finish_rejected"] = WORK["finish_rejected"]
-    monkeypatch.setattr("hibor.item.WORK", MappingProxyType(works))
+    monkeypatch.setattr("hibor.items.item.WORK", MappingProxyType(works))
 
 
 def driven(place: World, cell: Cell, code: str) -> ItemRun:

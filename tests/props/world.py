@@ -20,19 +20,19 @@ from fsm import Tables
 from generated.governance import GUARD_RAILS
 from generated.ledger import AUTOMATON
 from generated.steps import STEPS
-from hibor.catalogue import CatalogueEntry
 from hibor.clock import Clock
-from hibor.deadline import Deadline
-from hibor.draft import ItemJob
+from hibor.collect.deadline import Deadline
+from hibor.collect.services import Pace, Services
 from hibor.durable import Durable
 from hibor.durable_fs import FileSystem, OsFileSystem
+from hibor.items.catalogue import CatalogueEntry
+from hibor.items.draft import ItemJob
 from hibor.locks import Locks
 from hibor.package.layout import Library, item_id, new_run_id
 from hibor.package.manifest import Manifest
 from hibor.package.names import final_relative_path
 from hibor.quota.family import Automaton
 from hibor.quota.ledger import Ledger
-from hibor.services import Pace, Services
 from hibor.sim.reports import Report, make_catalogue, make_pdf
 from hibor.sim.state import PHONE_ZONE
 from hibor.task import Task

@@ -1,6 +1,8 @@
-"""`python -m tools.atlas`: crash every play at every step, recover every disk image, and print what came of it.
+"""`python -m tools.atlas`: crash every play at every step, recover every disk image, and print what came of
+it.
 
-The plays, phones and checks are those of `tests/faults`; this program draws them. Exit codes: 0 every square is
+The plays, phones and checks are those of `tests/faults`; this program draws them. Exit codes: 0 every square
+is
 settled, 1 an invariant is broken, a square is empty or a mutant survived, 64 usage.
 """
 

@@ -12,15 +12,18 @@ _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Crash atlas</title>
 <style>
 body{font:14px/1.45 system-ui,sans-serif;margin:2rem;color:#1b1f24;background:#fff}
-table{border-collapse:collapse;width:100%}th,td{border:1px solid #d0d7de;padding:.3rem .5rem;vertical-align:top;text-align:left}
+table{border-collapse:collapse;width:100%}th,td{border:1px solid #d0d7de;padding:.3rem .5rem;vertical-
+align:top;text-align:left}
 thead th{position:sticky;top:0;background:#f6f8fa}td.settled{background:#eaf6ec}td.asked{background:#fff6dd}
 td.none{color:#8c959f}small{color:#57606a}.zero{color:#1a7f37}.broken{color:#b42318}
 @media (prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}thead th{background:#161b22}
 td.settled{background:#12261a}td.asked{background:#2b2411}th,td{border-color:#30363d}}
 </style>
 <h1>Crash atlas</h1>
-<p>A run is ended before, inside and after every durable step. Each disk that a power cut or a kill could leave is
-recovered once; the square says what recovery did → where the items stand [quota; file]. <em>Unknown tap</em>: between
+<p>A run is ended before, inside and after every durable step. Each disk that a power cut or a kill could
+leave is
+recovered once; the square says what recovery did → where the items stand [quota; file]. <em>Unknown tap</em>:
+between
 TRIGGER_INTENT and the quota terminal nobody knows whether the tap happened; both cases are recovered.</p>
 <p>{% for name, count in document.counts.items() %}<b class="{{ 'zero' if count == 0 }}">{{ count }}</b>
 {{ name.replace('_', ' ') }}{{ ' · ' if not loop.last }}{% endfor %}</p>
@@ -31,12 +34,15 @@ TRIGGER_INTENT and the quota terminal nobody knows whether the tap happened; bot
 {% for text in atlas.empty %}<p class="broken">empty: {{ text }}</p>{% endfor %}
 {% for play, rows in plays.items() %}<h2>{{ play }}</h2>
 <table><thead><tr><th>step</th>{% for column in columns %}<th>{{ column }}</th>{% endfor %}</tr></thead>
-{% for row in rows %}<tr><th>{{ row.step }}</th>{% for column in columns %}{% set square = row.squares[column] %}
+{% for row in rows %}<tr><th>{{ row.step }}</th>{% for column in columns %}{% set square = row.squares[column]
+%}
 <td class="{{ 'none' if not square.visits else 'asked' if 'ask_phone' in square.told() else 'settled' }}">
 {{ square.told() if square.visits else 'cannot be' }}
-{% if square.visits %}<br><small>{{ square.images|length }} images, {{ square.visits }} cases</small>{% endif %}</td>
+{% if square.visits %}<br><small>{{ square.images|length }} images, {{ square.visits }} cases</small>{% endif
+%}</td>
 {% endfor %}</tr>{% endfor %}</table>{% endfor %}
-<p><small>spec {{ document.spec_sha256 }}, every {{ document.every }}. torn image, {{ document.seconds }} s</small></p>
+<p><small>spec {{ document.spec_sha256 }}, every {{ document.every }}. torn image, {{ document.seconds }}
+s</small></p>
 </html>
 """
 

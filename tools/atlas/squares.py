@@ -23,7 +23,8 @@ ZEROS = (
 
 @attrs.define
 class Square:
-    """What came of one step at one moment: every different outcome with how often, and the images behind it."""
+    """What came of one step at one moment: every different outcome with how often, and the images behind it.
+    """
 
     visits: int = 0
     images: set[str] = attrs.field(factory=set)
@@ -67,7 +68,9 @@ class Atlas:
 
     @property
     def empty(self) -> list[str]:
-        """Squares nobody filled: there are none in a whole atlas. `unknown tap` is asked only where one can be."""
+        """Squares nobody filled: there are none in a whole atlas. `unknown tap` is asked only where one can
+        be.
+        """
         return [
             f"{row.play} {row.step} {column}"
             for row in self.rows

@@ -1,0 +1,364 @@
+"""From command-line options to exit code: the task, the phone's station, the collector, the one document."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from generated.governance import GUARD_RAILS
+from generated.stamp import SPEC_SHA256
+from hibor import __version__
+from hibor.clock import SystemClock
+from hibor.collect.collector import Collector, Orders
+from hibor.collect.consent import require_consent
+from hibor.collect.deadline import Deadline
+from hibor.collect.governance import RunFacts
+from hibor.collect.interrupts import Interrupts
+from hibor.collect.station import (
+    DEFAULT_SCENARIO,
+    DEFAULT_TIME_SCALE,
+    Station,
+    real_station,
+    require_named,
+    simulated_station,
+)
+from hibor.collect.stops import RunStop
+from hibor.collect.telling import document_of, extras_of
+from hibor.collect.waiting import wait_for_phone
+from hibor.device.errors import DeviceError
+from hibor.durable import DurableError
+from hibor.messages import default_lang
+from hibor.package.delivery import run_delivery
+from hibor.package.layout import new_run_id
+from hibor.package.manifest import ManifestInvalid
+from hibor.package.run_terminal import RunDocument, StopReason
+from hibor.people.progress import Progress
+from hibor.task import Task, TaskError, load_task, with_options
+
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
+_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+
+
+def run_session(options: Mapping[str, Any]) -> int:
+    """Run the main job with the command's options; prints the document and returns the exit code."""
+    interrupts = Interrupts()
+    with interrupts.installed():
+        try:
+            task, simulated = resolve_task(options)
+        except (TaskError, ValueError) as error:
+            interrupts.tell()
+            return refuse(str(error), lang=options.get("lang"))
+        progress = Progress(task.lang, quiet=bool(options["quiet"]))
+        log_to_stderr(bool(options["verbose"]))
+        try:
+            return _with_station(options, task, simulated, progress, interrupts)
+        except KeyboardInterrupt:
+            interrupts.tell()
+            return _emit(_stopped_document(_interrupted(), task), progress, task)
+
+
+def _with_station(
+    options: Mapping[str, Any], task: Task, simulated: bool, progress: Progress, interrupts: Interrupts
+) -> int:
+    with ExitStack() as stack:
+        try:
+            station = stack.enter_context(open_station(options, task, simulated))
+        except RunStop as stop:
+            return _emit(_stopped_document(stop, task), progress, task)
+        except Exception as error:
+            logging.getLogger("hibor").error("the phone's station could not be set up", exc_info=error)
+            return _emit(_stopped_document(RunStop("server_unreachable", str(error)), task), progress, task)
+        if simulated:
+            progress.say("simulated")
+        return _collect(options, task, station, progress, interrupts)
+
+
+def _interrupted() -> RunStop:
+    return RunStop("INTERRUPTED", "ended by a signal before the run was through")
+
+
+def _collect(
+    options: Mapping[str, Any], task: Task, station: Station, progress: Progress, interrupts: Interrupts
+) -> int:
+    if options["wait"]:
+        wait_for_phone(station, parse_duration_s(options["wait"]), progress)
+    deadline = Deadline(station.clock, task.deadline_s, GUARD_RAILS["closing_reserve_s"])
+    progress.deadline = deadline
+    orders = Orders(
+        retrigger=frozenset(options["retrigger"]),
+        quota_limit_given=options["quota_limit"] is not None,
+        dry_run=bool(options["dry_run"]),
+        plan=Path(options["plan"]) if options["plan"] else None,
+    )
+    collector = Collector(task, station, progress, deadline, orders)
+    interrupts.guard(deadline, progress)
+    try:
+        if not station.simulated:
+            require_consent(station, task, progress, assume_yes=bool(options["yes"]))
+        collector.run()
+    except RunStop as stop:
+        collector.stop = stop
+    except KeyboardInterrupt:
+        collector.stop = _interrupted()
+    except Exception as error:
+        logging.getLogger("hibor").error("the run failed", exc_info=error)
+        collector.stop = RunStop("unexpected", f"{type(error).__name__}: {error}")
+    interrupts.tell()
+    return _emit(_document(collector, station), progress, task, collector)
+
+
+def resolve_task(options: Mapping[str, Any]) -> tuple[Task, bool]:
+    """The task with the options put over it, and whether the phone is simulated. Raises TaskError,
+    ValueError.
+    """
+    named = options["task"] or options["device"] or options["adb_server"]
+    simulated = bool(options["scenario"]) or not named
+    if options["time_scale"] is not None and not (simulated and 0 < options["time_scale"] <= 1000):
+        raise ValueError("--time-scale: more than 0, at most 1000, and only with the simulated phone")
+    if simulated and (options["device"] or options["adb_server"]):
+        raise ValueError("--scenario starts a simulated phone; --device and --adb-server name a real one")
+    if options.get("wait"):
+        parse_duration_s(options["wait"])
+    if options["task"]:
+        task = load_task(options["task"])
+    else:
+        if named and not simulated and not options["library"]:
+            raise ValueError("--device without a task needs --library")
+        task = Task.embedded()
+        if not simulated:
+            task = attrs.evolve(task, account="default")
+    task = with_options(
+        task,
+        library=options["library"],
+        device=options["device"],
+        profile=options["profile"],
+        deadline_s=options["deadline"],
+        quota_limit=options["quota_limit"],
+        count=options["count"],
+        lang=options["lang"] or (None if options["task"] else default_lang()),
+    )
+    return task, simulated
+
+
+@contextmanager
+def open_station(options: Mapping[str, Any], task: Task, simulated: bool) -> Iterator[Station]:
+    """The phone a command works with: the simulated one, started and ended with this block, or a real one.
+
+    Raises RunStop.
+    """
+    if simulated:
+        state = task.library_path / "sim-phone"
+        try:
+            state.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunStop("task_invalid", f"the library cannot be used: {error.strerror}") from error
+        scenario = options["scenario"] or DEFAULT_SCENARIO
+        with simulated_station(state, scenario, options["time_scale"] or DEFAULT_TIME_SCALE) as station:
+            yield station
+        return
+    try:
+        with real_station(options["adb_server"], task.device) as station:
+            if not options["task"] and not options["device"]:
+                require_named(station)
+            yield station
+    except DeviceError as error:
+        raise RunStop(error.failure, error.detail) from error
+    except ValueError as error:
+        raise RunStop("task_invalid", f"--adb-server: {error}") from error
+
+
+def parse_duration_s(text: str) -> float:
+    """`90s`, `30m`, `1h` or plain seconds. Raises ValueError."""
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is not a duration such as 90s, 30m or 1h")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def refuse(message: str, lang: str | None = None) -> int:
+    """End with TASK_INVALID before there is a task; prints the document and returns its exit code."""
+    progress = Progress(lang if lang in ("zh", "en") else "en")
+    return _emit(_stopped_document(RunStop("task_invalid", message), None), progress, None)
+
+
+def end_interrupted() -> int:
+    """End with INTERRUPTED before there is a task; prints the document and returns its exit code."""
+    return _emit(_stopped_document(_interrupted(), None), Progress("en"), None)
+
+
+def _stopped_document(stop: RunStop, task: Task | None) -> dict[str, Any]:
+    facts = RunFacts(
+        cause=stop.code,
+        task_invalid=stop.task_invalid,
+        busy=stop.busy,
+        uncertain=stop.uncertain,
+        interrupted=stop.interrupted,
+    )
+    document = RunDocument(
+        run_id=new_run_id(SystemClock().now()),
+        facts=facts,
+        stop_reason=StopReason(stop.code, stop.detail),
+        task=None if task is None else _task_values(task),
+        provenance=_provenance(None),
+    )
+    return document.build()
+
+
+def _document(collector: Collector, station: Station) -> dict[str, Any]:
+    document = document_of(collector)
+    phone, services = collector.phone, collector.services
+    document.task = _task_values(collector.task)
+    document.device = {
+        "simulated": station.simulated,
+        "model": None if phone is None else phone.model,
+        "app_version": None if phone is None else phone.app_version,
+        "profile": None if phone is None else phone.profile.name,
+    }
+    document.timing = {
+        "started_at": None if services is None else services.started_at,
+        "ended_at": None if services is None else services.stamp(),
+        "deadline_s": collector.deadline.deadline_s,
+        "phone_time_s": round(collector.deadline.elapsed_s(), 3),
+        "time_scale": station.time_scale,
+        "waited_s": 0.0 if services is None else round(services.pacer.waited_s, 3),
+    }
+    document.provenance = _provenance(collector)
+    if collector.library is not None:
+        run = collector.library.run(collector.run_id)
+        document.paths = {
+            "library": str(collector.library.root),
+            "run": collector.library.relative(run.path),
+            "delivery": collector.library.relative(run.delivery),
+        }
+    values = document.build()
+    values["counts"].update(extras_of(collector))
+    return values
+
+
+def _task_values(task: Task) -> dict[str, Any]:
+    values = attrs.asdict(task, filter=lambda attribute, _value: attribute.name != "source")
+    return dict(values)
+
+
+def _provenance(collector: Collector | None) -> dict[str, Any]:
+    phone = None if collector is None else collector.phone
+    services = None if collector is None else collector.services
+    return {
+        "tool_version": __version__,
+        "spec_sha256": SPEC_SHA256,
+        "profile_sha256": None if phone is None else phone.profile.sha256,
+        "app_version": None if phone is None else phone.app_version,
+        "phone_model": None if phone is None else phone.model,
+        "serial_hash": None if phone is None else phone.serial_hash,
+        "ledger_head": None if services is None else services.ledger_head().to_dict(),
+    }
+
+
+def _emit(
+    document: dict[str, Any], progress: Progress, task: Task | None, collector: Collector | None = None
+) -> int:
+    """Write the run's files, print the document, say the outcome to people."""
+    text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    may_write = collector is not None and (collector.stop is None or collector.stop.writes)
+    if collector is not None and collector.services is not None and may_write:
+        _write_run_files(collector, document, text)
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        progress.warn("stdout_closed")
+    reason = document["stop_reason"]
+    if collector is None and reason is not None:
+        progress.warn("stopped", **reason)
+    items = document["items"]
+    delivered = sum(item["status"] in ("SUCCESS", "DUPLICATE") for item in items)
+    timing = document["timing"]
+    if collector is not None and timing is not None:
+        progress.deadline = None
+        progress.warn(
+            "finished",
+            status=document["status"],
+            delivered=delivered,
+            selected=max(document["counts"].get("selected", 0), delivered),
+            phone_s=timing["phone_time_s"],
+            deadline_s=timing["deadline_s"],
+            folder=document["paths"].get("library", "-"),
+        )
+        missing = _missing(document)
+        if missing:
+            progress.warn("missing", missing=missing)
+    if collector is not None and may_write:
+        _write_page(collector)
+    return int(document["exit_code"])
+
+
+def _missing(document: Mapping[str, Any]) -> str:
+    """What was selected and not delivered, by code: `2 × CACHE_TIMEOUT`."""
+    codes = Counter(item["stop_code"] for item in document["items"] if item["stop_code"] is not None)
+    begun = [f"{count} × {code}" for code, count in sorted(codes.items())]
+    waiting = len(document["counts"].get("not_begun", ()))
+    return ", ".join([*begun, *([f"{waiting} × -"] if waiting else [])])
+
+
+def close_run(collector: Collector, station: Station) -> dict[str, Any]:
+    """Write a run's own files and return its document, for a caller that runs many (the farm)."""
+    document = _document(collector, station)
+    if collector.stop is None or collector.stop.writes:
+        text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+        _write_run_files(collector, document, text)
+        _write_page(collector)
+    return document
+
+
+def _write_run_files(collector: Collector, document: dict[str, Any], text: str) -> None:
+    services, library = collector.services, collector.library
+    if services is None or library is None:
+        return
+    run = library.run(collector.run_id)
+    head = document["provenance"]["ledger_head"]
+    durable = services.durable
+    try:
+        durable.make_folders(run.path, step="run.folder")
+        source = collector.task.source
+        if source is not None:
+            durable.write_once(run.task, Path(source).read_bytes(), step="run.task")
+        delivery = run_delivery(document, ledger_head=head, lang=collector.task.lang)
+        durable.write_once(run.delivery, delivery.encode(), step="run.delivery")
+        durable.write_once(run.run_json, text.encode(), step="run.terminal")
+    except (DurableError, OSError) as error:
+        logging.getLogger("hibor").error("the run's own files could not be written: %s", error)
+
+
+def _write_page(collector: Collector) -> None:
+    """Write `report.html`, after the run has been told: a page that cannot be made changes no outcome."""
+    services, library = collector.services, collector.library
+    if services is None or library is None or not library.run(collector.run_id).run_json.is_file():
+        return
+    from hibor.report import write_run_report
+
+    try:
+        write_run_report(services.durable, library, collector.run_id, collector.task.lang)
+    except (DurableError, ManifestInvalid, OSError) as error:
+        logging.getLogger("hibor").error("report.html could not be written: %s", error)
+    except Exception as error:  # whatever is wrong with the page, the run is over and its files are written
+        logging.getLogger("hibor").error("report.html could not be written", exc_info=error)
+
+
+def log_to_stderr(verbose: bool) -> None:
+    """The run's log on stderr: everything for `--verbose`, else defects alone."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO if verbose else logging.ERROR,
+        format="%(levelname)s %(name)s: %(message)s",
+        force=True,
+    )
+    logging.getLogger("transitions").setLevel(logging.WARNING)

@@ -1,0 +1,1 @@
+"""What people type and read: command parts, progress, views of runs."""

@@ -1,0 +1,163 @@
+"""What a recovery tells: a table for people on stdout, or one JSON document; warnings on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from generated.governance import GUARD_RAILS
+from hibor.items.leftovers import Broken, Leftover
+from hibor.items.recovery import Recovered
+from hibor.messages import text
+
+SCHEMA_VERSION = 1
+
+
+class Telling:
+    """Collects the answer in a language and prints it."""
+
+    def __init__(self, lang: str, *, as_json: bool, quiet: bool) -> None:
+        self.lang = lang
+        self.no_phone = False
+        self._as_json = as_json
+        self._quiet = quiet
+
+    def say(self, key: str, **facts: Any) -> None:
+        """One line for people, on stdout; nothing where the answer is JSON."""
+        if not self._as_json and not self._quiet:
+            sys.stdout.write(text(self.lang, f"recover.{key}", **facts) + "\n")
+
+    def warn(self, key: str, **facts: Any) -> None:
+        """One line for people, on stderr."""
+        sys.stderr.write(text(self.lang, f"recover.{key}", **facts) + "\n")
+
+    def without_phone(self, detail: str) -> None:
+        """The phone that was asked for is not reached."""
+        self.no_phone = True
+        self.warn("no_phone", detail=detail)
+
+    def refuse(self, key: str, exit_code: int, **facts: Any) -> int:
+        """Nothing was done, and why; returns the exit code."""
+        self.warn(key, **facts)
+        if self._as_json:
+            self._print({"exit_code": exit_code, "error": text(self.lang, f"recover.{key}", **facts)})
+        return exit_code
+
+    def leftovers(
+        self, found: Sequence[Leftover], broken: Sequence[Broken], waiting: int, now: datetime, library: str
+    ) -> None:
+        """What is open, with its age and what a recovery would do."""
+        if self._as_json:
+            self._print(
+                {
+                    "leftovers": [_leftover(leftover, now) for leftover in found],
+                    "not_understood": [_broken(item) for item in broken],
+                    "open_reservations": waiting,
+                }
+            )
+            return
+        rows = [self._row(leftover, now) for leftover in found]
+        if rows:
+            self._table("columns", rows)
+        elif not broken and not waiting:
+            self.say("nothing", library=library)
+        self._tell_broken(broken)
+        if waiting:
+            self.say("open_reservations", count=waiting)
+
+    def recovered(self, done: Recovered, library: str, cannot_close: Sequence[str]) -> None:
+        """What was done."""
+        if self._as_json:
+            self._print(
+                {
+                    "recovered": [result.item.to_dict() for result in done.results],
+                    "closed": sum(result.closed for result in done.results),
+                    "kept": [leftover.draft.job.item_id for leftover in done.kept],
+                    "not_understood": [_broken(item) for item in done.broken],
+                    "settled": len(done.settled),
+                    "expired": done.expired,
+                }
+            )
+            return
+        items = [result.item for result in done.results]
+        if items:
+            rows = [
+                [i["item_id"], i["state"], i["status"], str(i["error_or_note"]), str(i["title"])]
+                for i in items
+            ]
+            self._table("done_columns", rows)
+        elif not done.broken and not done.settled:
+            self.say("nothing", library=library)
+        self._tell_broken(done.broken)
+        if done.settled:
+            self.say("settled", count=len(done.settled))
+        if done.expired:
+            self.say("expired", count=len(done.expired), days=GUARD_RAILS["quarantine_days"])
+        for item in cannot_close:
+            self.warn("cannot_close", item=item)
+        if done.kept:
+            self.say("kept", count=len(done.kept))
+
+    def _tell_broken(self, broken: Sequence[Broken]) -> None:
+        for item in broken:
+            self.warn("not_understood", folder=item.folder.path.name, why=item.why)
+
+    def _row(self, leftover: Leftover, now: datetime) -> list[str]:
+        age = leftover.age(now)
+        action = leftover.action
+        if leftover.kept_code is not None:
+            action = text(self.lang, "recover.kept_with", action=action, code=leftover.kept_code)
+        return [
+            leftover.draft.job.item_id,
+            leftover.node,
+            leftover.draft.quota_state,
+            text(self.lang, "recover.age", days=age.days, hours=age.seconds // 3600),
+            action,
+            leftover.draft.job.entry.title,
+        ]
+
+    def _table(self, heading: str, rows: Sequence[Sequence[str]]) -> None:
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(show_edge=False, pad_edge=False)
+        for column in text(self.lang, f"recover.{heading}").split("|"):
+            table.add_column(column, overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160).print(table)
+
+    @staticmethod
+    def _print(values: dict[str, Any]) -> None:
+        document = {"schema_version": SCHEMA_VERSION, **values}
+        sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+
+
+def _leftover(leftover: Leftover, now: datetime) -> dict[str, Any]:
+    job = leftover.draft.job
+    return {
+        "item_id": job.item_id,
+        "run_id": job.run_id,
+        "report_id": job.entry.report_id,
+        "title": job.entry.title,
+        "lane": job.lane,
+        "node": leftover.node,
+        "quota_state": leftover.draft.quota_state,
+        "mark": leftover.mark,
+        "action": leftover.action,
+        "kept_code": leftover.kept_code,
+        "opened_at": leftover.opened_at,
+        "age_s": round(leftover.age(now).total_seconds()),
+    }
+
+
+def _broken(item: Broken) -> dict[str, Any]:
+    return {
+        "folder": item.folder.path.name,
+        "report_id": item.report_id,
+        "why": item.why,
+        "uncertain": item.uncertain,
+    }
