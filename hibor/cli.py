@@ -37,7 +37,7 @@ COMMANDS: Final[dict[str, str]] = {
     "task": "hibor.task_cli",
     "sim": "hibor.sim.__main__",
     "farm": "hibor.farm",
-    "schedule": "hibor.schedule_cli",
+    "schedule": "hibor.schedule",
     "library": "hibor.library",
     "quarantine": "hibor.quarantine",
 }

@@ -21,7 +21,8 @@ import click
 
 EPILOG = (
     "Exit codes: 0 nothing is left open; 1 something is (kept, or found by --list); 2 the phone could not be "
-    "reached; 26 an item breaks the contract; 27 the ledger or an item is in doubt; 64 usage; 75 a run holds the "
+    "reached; 26 an item breaks the contract; 27 the ledger or an item is in doubt; 64 usage; 75 a run holds "
+    "the "
     "library."
 )
 

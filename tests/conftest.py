@@ -33,17 +33,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a file's tests in one worker, and all of tests/props, whose gate counts what its process reached.
-    """
-    here = Path(__file__).parent
-    for item in items:
-        place = item.path.relative_to(here)
-        group = place.parts[0] if place.parts[0] == "props" else place.as_posix()
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.fixture
 def rewrite_traces(request: pytest.FixtureRequest) -> bool:
     """Whether traces are to be written."""

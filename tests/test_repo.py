@@ -58,7 +58,10 @@ BREAKERS: dict[str, list[tuple[str, str]]] = {
     ],
     "generated_imports_nothing": [("generated/a.py", "import attrs")],
     "only_adb_imports_adbutils": [("hibor/items/item.py", "def f():\n    from adbutils import adb")],
-    "only_pdf_imports_pymupdf": [("hibor/items/item.py", "import pymupdf"), ("hibor/sim/app.py", "import fitz")],
+    "only_pdf_imports_pymupdf": [
+        ("hibor/items/item.py", "import pymupdf"),
+        ("hibor/sim/app.py", "import fitz"),
+    ],
     "only_the_composition_root_imports_sim": [
         ("hibor/items/item.py", "from hibor import sim"),
         ("hibor/items/item.py", "import hibor.sim.app"),

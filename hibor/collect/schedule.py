@@ -329,11 +329,3 @@ def _host_part(item: ItemRun) -> ItemResult:
     result = item.run_host()
     item.settle()
     return result
-
-
-if __name__ == "__main__":
-    import sys
-
-    from hibor.schedule_cli import main
-
-    sys.exit(main())

@@ -89,7 +89,9 @@ def _likeness(anchor: Anchor, node: UiNode) -> float:
     return max(ratios, default=0.0)
 
 
-def nearest(tree: UiTree, anchor: Anchor, count: int = 3, *, candidates: Sequence[UiNode] | None = None) -> str:
+def nearest(
+    tree: UiTree, anchor: Anchor, count: int = 3, *, candidates: Sequence[UiNode] | None = None
+) -> str:
     """The most similar nodes, for the diagnosis; `candidates` are named whether or not they resemble it."""
     pool = tree.nodes[:2000] if candidates is None else tuple(candidates)
     least = 0.4 if candidates is None else 0.0

@@ -180,7 +180,12 @@ class Draft:
         The same journal gives the same stages, however often its recovery was interrupted.
         """
         tables = Tables.default()
-        index = {"ITEM_OPENED": 0, "TRIGGER_INTENT": 2, "CACHE_IDENTITY": 4, "PUBLISH_INTENT": HOST_STATES_FROM}
+        index = {
+            "ITEM_OPENED": 0,
+            "TRIGGER_INTENT": 2,
+            "CACHE_IDENTITY": 4,
+            "PUBLISH_INTENT": HOST_STATES_FROM,
+        }
         entered: list[tuple[str, float]] = []
         for record in records:
             state = record.data["state"] if record.event == "STATE" else None
@@ -219,8 +224,7 @@ class Draft:
             self.apply(record.event, record.data)
 
     def apply(self, event: str, data: Mapping[str, Any]) -> None:
-        """Take one record's facts; the same code runs when the record is written and when it is read again.
-        """
+        """Take one record's facts; the same code runs when it is written and when it is read again."""
         match event:
             case "ITEM_OPENED":
                 self.opened = True

@@ -138,7 +138,9 @@ def _manifest(draft: Draft, services: Services) -> str:
 def _delivery(draft: Draft, folder: ItemFolder, services: Services) -> str:
     if services.files.facts(folder.delivery) is None:
         return "N"
-    return "V" if delivery_belongs_to(folder.delivery.read_bytes(), draft.job.run_id, draft.job.item_id) else "I"
+    return (
+        "V" if delivery_belongs_to(folder.delivery.read_bytes(), draft.job.run_id, draft.job.item_id) else "I"
+    )
 
 
 def _timing(draft: Draft, folder: ItemFolder, services: Services) -> str:

@@ -76,7 +76,9 @@ class ItemRun:
         self.draft = draft or Draft(job=job)
         self.machine = ItemMachine(job.lane, node, services.tables)
         self.folder: ItemFolder = services.item_folder(job.run_id, job.index, job.item_id)
-        self.journal = Journal(self.folder.journal, services.durable, services.clock, services.calendar.tzinfo)
+        self.journal = Journal(
+            self.folder.journal, services.durable, services.clock, services.calendar.tzinfo
+        )
         self.result: ItemResult | None = None
         self.failure: str | None = None
         self.while_waiting: Iterator[None] | None = None
@@ -162,7 +164,9 @@ class ItemRun:
 
     def _announced_event(self) -> str:
         assert self.draft.closing is not None
-        return self.services.tables.close_events[self.job.lane, self.machine.node][self.draft.closing["variant"]]
+        return self.services.tables.close_events[self.job.lane, self.machine.node][
+            self.draft.closing["variant"]
+        ]
 
     def note_recovery(self) -> None:
         """One RECOVERED record an item, whatever becomes of it."""
@@ -177,7 +181,12 @@ class ItemRun:
         reopened.
         """
         draft, result = self.draft, self.result
-        if result is None or not result.closed or draft.reservation is None or draft.quota_terminal is not None:
+        if (
+            result is None
+            or not result.closed
+            or draft.reservation is None
+            or draft.quota_terminal is not None
+        ):
             return
         attempted = draft.intent is not None
         step = "settle.doubt" if attempted else "settle.release"
@@ -413,7 +422,9 @@ class ItemRun:
     def _closed(self, order: WorkOrder, evidence: Evidence) -> None:
         assert order.variant is not None
         closure = Closure(order.variant, self.services.tables.state_of(order.source))
-        self._finish(evidence, ItemOutcome(self.closing_code(closure), closure), self.draft.detail, closed=True)
+        self._finish(
+            evidence, ItemOutcome(self.closing_code(closure), closure), self.draft.detail, closed=True
+        )
 
     def _finish(self, evidence: Evidence, outcome: ItemOutcome, detail: str | None, *, closed: bool) -> None:
         snapshot = self.draft.snapshot(self.machine.state, evidence)

@@ -195,8 +195,7 @@ def resume(leftover: Leftover, services: Services) -> ItemResult:
 
 
 def _tidy(folder: ItemFolder, services: Services) -> None:
-    """Remove temporary files of the run that ended: they were never evidence (ruling R14), and may be large.
-    """
+    """Remove temporary files of the run that ended: they were never evidence (R14) and may be large."""
     for path in sorted(folder.path.glob("*.tmp")):
         try:
             services.durable.remove(path, step="candidate.remove")

@@ -34,8 +34,7 @@ _SETTLING_FAILED = (DurableError, LockTimeout, LockUnusable)
 
 @attrs.define
 class Recovered:
-    """What a recovery did: results in the order the items were gone on with, what is left, what was settled.
-    """
+    """What a recovery did: results in the order of work, what is left, what was settled."""
 
     results: list[ItemResult] = attrs.field(factory=list)
     kept: list[Leftover] = attrs.field(factory=list)

@@ -187,7 +187,9 @@ def judge_by_name(wanted: Wanted, candidates: Sequence[Candidate]) -> Match | No
     wrong
     with it. A readable file is never recognised this way: its content decides.
     """
-    unreadable = [candidate for candidate in candidates if not candidate.page_count or candidate.text_page1 is None]
+    unreadable = [
+        candidate for candidate in candidates if not candidate.page_count or candidate.text_page1 is None
+    ]
     fitting = [candidate for candidate in unreadable if named_like(candidate.path, wanted)]
     if len({candidate.sha256 for candidate in fitting}) > 1:
         return Ambiguous(tuple(sorted(candidate.path for candidate in fitting)))

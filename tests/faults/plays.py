@@ -235,16 +235,41 @@ _NO_FILE = '[[fault]]\nkind = "file_never"\nreport = {rank}\n'
 
 PLAYS: tuple[Play, ...] = (
     Play("new_success", _plain, ("NONE",)),
-    Play("new_released", _plain, ("TRIGGER_NOT_OCCURRED",), '[[fault]]\nkind = "tap_ignored"\ncontrol = "dialog_ok"\nreport = {rank}\n'),
+    Play(
+        "new_released",
+        _plain,
+        ("TRIGGER_NOT_OCCURRED",),
+        '[[fault]]\nkind = "tap_ignored"\ncontrol = "dialog_ok"\nreport = {rank}\n',
+    ),
     Play("new_uncertain_found", _blind, ("NONE",), _SLOW_FILE),
     Play("new_uncertain_lost", _blind, ("TRIGGER_UNCERTAIN",), _NO_FILE),
-    Play("new_encrypted", _plain, ("PDF_ENCRYPTED",), '[[fault]]\nkind = "pdf"\nvariant = "encrypted"\nreport = {rank}\n'),
-    Play("new_changed", _plain, ("NONE",), '[[fault]]\nkind = "file_grows_in_pull"\nmatch = "{file}"\ncall = 2\namount = 64\n'),
-    Play("new_short_pull", _plain, ("BYTE_COUNT_MISMATCH",), '[[fault]]\nkind = "pull_truncate"\nmatch = "{file}"\ncall = 2\ntimes = 3\nat_bytes = 2000\n'),
+    Play(
+        "new_encrypted",
+        _plain,
+        ("PDF_ENCRYPTED",),
+        '[[fault]]\nkind = "pdf"\nvariant = "encrypted"\nreport = {rank}\n',
+    ),
+    Play(
+        "new_changed",
+        _plain,
+        ("NONE",),
+        '[[fault]]\nkind = "file_grows_in_pull"\nmatch = "{file}"\ncall = 2\namount = 64\n',
+    ),
+    Play(
+        "new_short_pull",
+        _plain,
+        ("BYTE_COUNT_MISMATCH",),
+        '[[fault]]\nkind = "pull_truncate"\nmatch = "{file}"\ncall = 2\ntimes = 3\nat_bytes = 2000\n',
+    ),
     Play("new_identical", _identical, ("DUPLICATE_EXISTING_ARTIFACT",)),
     Play("new_conflict", _conflict, ("FINAL_PATH_CONFLICT",)),
     Play("new_no_file", _plain, ("CACHE_TIMEOUT",), _NO_FILE),
-    Play("new_wrong_page", _plain, ("DETAIL_RESULT_MISMATCH",), '[[fault]]\nkind = "wrong_detail"\nreport = {rank}\ntimes = 0\n'),
+    Play(
+        "new_wrong_page",
+        _plain,
+        ("DETAIL_RESULT_MISMATCH",),
+        '[[fault]]\nkind = "wrong_detail"\nreport = {rank}\ntimes = 0\n',
+    ),
     Play("new_no_quota", _plain, ("QUOTA_EXHAUSTED",), limit=0),
     Play("new_deadline_p04", _interrupted("P04"), ("DEADLINE_EXPIRED",)),
     Play("new_deadline_p07", _interrupted("P07"), ("DEADLINE_EXPIRED",)),
@@ -255,7 +280,7 @@ PLAYS: tuple[Play, ...] = (
     Play("cache_conflict", _cached_conflict, ("CANDIDATE_REJECTED",), "{cached}"),
     Play("cache_late_p07", _cached_late, ("DEADLINE_EXPIRED",), "{cached}"),
     Play("two_stages", _two_stages, ("NONE", "NONE", "NONE"), reports=2),
-)  # fmt: skip
+)
 
 
 def play_named(name: str) -> Play:

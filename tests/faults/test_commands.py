@@ -153,9 +153,17 @@ def test_a_failure_at_p01_gives_its_unit_back_in_the_same_run(library: Path, tmp
         encoding="utf-8",
     )
     code, document, said = run(
-        "--library", str(library), "--scenario", str(scenario), "--count", "6", "--quota-limit", "6",
-        "--time-scale", SCALE,
-    )  # fmt: skip
+        "--library",
+        str(library),
+        "--scenario",
+        str(scenario),
+        "--count",
+        "6",
+        "--quota-limit",
+        "6",
+        "--time-scale",
+        SCALE,
+    )
     ledger = next((library / "quota").glob("*/ledger.jsonl")).read_text("utf-8").splitlines()
     types = [json.loads(line)["type"] for line in ledger]
     first = document["items"][0]
@@ -169,9 +177,18 @@ def test_a_failure_at_p01_gives_its_unit_back_in_the_same_run(library: Path, tmp
 @posix
 def test_a_second_process_is_busy_and_the_next_one_takes_over(library: Path) -> None:
     command = [
-        sys.executable, "-c", KILLER, "open.journal", "begin", "--library", str(library), "--time-scale", SCALE,
-        "--count", "1",
-    ]  # fmt: skip
+        sys.executable,
+        "-c",
+        KILLER,
+        "open.journal",
+        "begin",
+        "--library",
+        str(library),
+        "--time-scale",
+        SCALE,
+        "--count",
+        "1",
+    ]
     first = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**ENVIRONMENT, "HIBOR_HANG": "1"}
     )

@@ -30,11 +30,26 @@ PATIENT = {
 }
 """Plays whose recovery waits for the phone; the default run takes fewer of their images."""
 HOST_STEPS = (
-    "recovered.journal", "publish.journal", "publish.folder", "publish.link", "artifact.append", "staging.remove",
-    "manifest.append", "delivery.write", "timing.write", "terminal.write",
-)  # fmt: skip
-PHONE_STEPS = ("confirm.append", "seek.journal", "candidate.fill", "candidate.remove", "identity.journal",
-               "staging.create", "staging.fill")  # fmt: skip
+    "recovered.journal",
+    "publish.journal",
+    "publish.folder",
+    "publish.link",
+    "artifact.append",
+    "staging.remove",
+    "manifest.append",
+    "delivery.write",
+    "timing.write",
+    "terminal.write",
+)
+PHONE_STEPS = (
+    "confirm.append",
+    "seek.journal",
+    "candidate.fill",
+    "candidate.remove",
+    "identity.journal",
+    "staging.create",
+    "staging.fill",
+)
 LIVE_STEPS = (
     "open.folder",
     "open.journal",
@@ -129,8 +144,13 @@ def test_a_killed_recovery_is_settled(theatre: Theatre, step: str) -> None:
 def test_every_item_step_is_crashed_somewhere(theatre: Theatre) -> None:
     """A step that is written tomorrow is covered the day it is written, or named here with its own test."""
     elsewhere = {
-        "quarantine.remove", "recover.sync", "recovered.journal", "evidence.write", "settle.doubt", "tail.move",
-    }  # fmt: skip
+        "quarantine.remove",
+        "recover.sync",
+        "recovered.journal",
+        "evidence.write",
+        "settle.doubt",
+        "tail.move",
+    }
     crashed = {op.step for play in PLAYS for op in theatre.recording(play.name).log}
     items = {name for name, (_kind, of, _moves, _marks) in STEPS.items() if of in ("item", "ledger")}
     missing = {name for name in items - crashed - elsewhere if name.split(".")[0] not in ("ledger", "hold")}

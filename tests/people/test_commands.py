@@ -19,8 +19,8 @@ from hibor.explain import main as explain
 from hibor.quarantine import main as quarantine
 from hibor.quota_cli import main as quota
 from hibor.runs import main as runs
-from hibor.schedule_cli import cron_line, windows_line
-from hibor.schedule_cli import main as schedule
+from hibor.schedule import cron_line, windows_line
+from hibor.schedule import main as schedule
 from hibor.task import Task, load_task
 from hibor.task_cli import main as task
 from tests.main_job import ROOT, environment

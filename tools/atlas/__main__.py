@@ -56,15 +56,14 @@ def draw(plays: tuple[str, ...], every: int, out: Path, mutants: bool) -> int:
     killed: dict[str, bool] = {}
     with tempfile.TemporaryDirectory(
         prefix="hibor-atlas-", dir=memory if memory.is_dir() else None
-    ) as folder:
-        with open_theatre(Path(folder)) as theatre:
-            swept = []
-            for name in plays or tuple(known):
-                click.echo(f"{name} …", err=True)
-                swept.append(sweep(theatre, name, every=every, each_square=True))
-            for mutant in MUTANTS if mutants else ():
-                with mutant.broken():
-                    killed[mutant.name] = bool(mutant.check(theatre))
+    ) as folder, open_theatre(Path(folder)) as theatre:
+        swept = []
+        for name in plays or tuple(known):
+            click.echo(f"{name} …", err=True)
+            swept.append(sweep(theatre, name, every=every, each_square=True))
+        for mutant in MUTANTS if mutants else ():
+            with mutant.broken():
+                killed[mutant.name] = bool(mutant.check(theatre))
     atlas = atlas_of(swept)
     document: dict[str, Any] = {
         "schema_version": 1,

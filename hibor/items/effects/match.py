@@ -108,7 +108,9 @@ def match(item: ItemRun) -> str:
         return "matched"
     limit_s = services.require_profile().cache.timeout_s
     if export.needed(item):
-        draft.identity = find_now(item) if item.recovering else None  # an earlier run may have exported it already
+        draft.identity = (
+            find_now(item) if item.recovering else None
+        )  # an earlier run may have exported it already
         if draft.identity is not None:
             return "matched"
         export.export(item)
@@ -233,15 +235,9 @@ def look_once(item: ItemRun, seen: Search) -> CacheIdentity | None:
     return identity_of(file, candidate.sha256, verdict.basis)
 
 
-def _judge_unwhole(
-    item: ItemRun, seen: Search, new: Mapping[str, RemoteFile]
-) -> Match | NoMatch | Ambiguous:
+def _judge_unwhole(item: ItemRun, seen: Search, new: Mapping[str, RemoteFile]) -> Match | NoMatch | Ambiguous:
     """Files that stood still for long and are no whole PDFs: by what can be read, else by their names."""
-    stuck = [
-        file
-        for path, file in sorted(new.items())
-        if settled(seen.looks[path], UNWHOLE_PATIENCE_S)
-    ]
+    stuck = [file for path, file in sorted(new.items()) if settled(seen.looks[path], UNWHOLE_PATIENCE_S)]
     for file in stuck:
         _look_into(item, seen, file)
     candidates = [seen.pulled[file.path][1] for file in stuck if file.path in seen.pulled]

@@ -81,7 +81,9 @@ def manifest_append(item: ItemRun) -> None:
 def delivery_write(item: ItemRun) -> None:
     """Step `delivery.write`: what a person reads, saying what the item will be once it is closed."""
     public = closed_item(item, item.probe(), successors=True)
-    text = item_delivery(public.to_dict(), ledger_head=item.services.ledger_head().to_dict(), lang=item.services.lang)
+    text = item_delivery(
+        public.to_dict(), ledger_head=item.services.ledger_head().to_dict(), lang=item.services.lang
+    )
     item.services.durable.write_once(item.folder.delivery, text.encode(), step="delivery.write")
 
 
@@ -113,7 +115,11 @@ def closing_journal(item: ItemRun) -> None:
         return
     final: dict[str, Any] | None = None
     if variant is None:  # the duplicate decided at P05 is the only closure an event names
-        variant = next(v for v, event in tables.close_events[item.job.lane, item.machine.node].items() if event == "identical")
+        variant = next(
+            v
+            for v, event in tables.close_events[item.job.lane, item.machine.node].items()
+            if event == "identical"
+        )
         report = draft.report
         assert report is not None
         final = {

@@ -85,8 +85,7 @@ def code_journal(item: ItemRun) -> None:
 
 
 def quarantine_publish(item: ItemRun) -> None:
-    """Step `quarantine.publish`: keep the bytes of a paid file that failed its check; the staging file stays.
-    """
+    """Step `quarantine.publish`: keep the bytes of a paid file that failed its check; staging stays."""
     services, staging = item.services, item.folder.staging
     target = services.library.quarantine_file(item.job.run_id, item.job.item_id)
     services.durable.make_folders(target.parent, step="publish.folder")

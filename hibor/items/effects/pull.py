@@ -1,5 +1,4 @@
-"""P04: the bytes, streamed once: written, counted and hashed in one pass (rulings R11, R13, R14; design 5).
-"""
+"""P04: the bytes, streamed once: written, counted, hashed in one pass (rulings R11, R13, R14; design 5)."""
 
 from __future__ import annotations
 
@@ -20,9 +19,7 @@ _AGAIN: Final = frozenset({"link_lost", "short_pull", "command_timeout", "pull_h
 def staging_create(item: ItemRun) -> None:
     """Step `staging.create`: an empty staging file; a leftover is never trusted."""
     services = item.services
-    item.draft.sink = services.durable.open_sink(
-        item.folder.staging, step="staging.create"
-    )
+    item.draft.sink = services.durable.open_sink(item.folder.staging, step="staging.create")
 
 
 def pull(item: ItemRun) -> str:

@@ -31,7 +31,9 @@ def refuse_taken_path(item: ItemRun) -> None:
     """
     path = item.services.library.root / item.job.final_path
     if item.services.files.occupied(path):
-        raise EffectFailure("foreign_final", f"a file this item did not publish stands at {item.job.final_path}")
+        raise EffectFailure(
+            "foreign_final", f"a file this item did not publish stands at {item.job.final_path}"
+        )
 
 
 def open_journal(item: ItemRun) -> None:
@@ -59,8 +61,7 @@ def reserve_append(item: ItemRun) -> None:
 
 
 def abandon(item: ItemRun) -> str:
-    """Recovery of an item that never tapped anything: it is closed and its reservation released (ruling R19).
-    """
+    """Recovery of an item that never tapped anything: it closes and its reservation is released (R19)."""
     if item.job.lane == "PURE_REUSE":
         item.services.durable.remove(item.folder.staging, step="staging.remove")
     raise EffectFailure("abandoned", "the run that opened this item ended before anything was tapped")

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from hibor.device.protocol import RemoteFile
     from hibor.items.item import ItemRun
 
-_AGAIN: Final = frozenset({"command_timeout", "link_lost", "pull_hash_mismatch", "remote_changed", "short_pull"})
+_AGAIN: Final = frozenset(
+    {"command_timeout", "link_lost", "pull_hash_mismatch", "remote_changed", "short_pull"}
+)
 
 
 def validate(item: ItemRun) -> str:
@@ -50,7 +52,9 @@ def _validate_copy(item: ItemRun, copy: FinalFile) -> str:
         accept_restricted=services.task.policy.accept_restricted,
     )
     if not report.ok:
-        raise EffectFailure("copy_rejected", f"the library copy {copy.path} failed its check: {report.finding}")
+        raise EffectFailure(
+            "copy_rejected", f"the library copy {copy.path} failed its check: {report.finding}"
+        )
     item.draft.report, item.draft.restricted, item.draft.pending_final = report, report.restricted, copy
     return "held"
 

@@ -47,7 +47,9 @@ def open_detail(item: ItemRun) -> str:
     prepared = prepare(app, page.facts)
     if isinstance(prepared, AlreadyDownloaded):
         export_downloaded(item)
-        raise EffectFailure("already_downloaded", "the app already holds this report's file; nothing was tapped")
+        raise EffectFailure(
+            "already_downloaded", "the app already holds this report's file; nothing was tapped"
+        )
     item.draft.prepared = prepared
     return "detail_open"
 
@@ -209,12 +211,16 @@ def decide(item: ItemRun) -> str:
     draft = item.draft
     if not item.machine.may("seek", item.facts()):
         if draft.quota_state == "RELEASED":
-            raise EffectFailure("trigger_refused", draft.detail or "it is proved that no download was started")
+            raise EffectFailure(
+                "trigger_refused", draft.detail or "it is proved that no download was started"
+            )
         if needed(item):
             export(item)
         draft.identity = find_now(item, patient=True, under_way=_under_way(item))
         if draft.identity is None:
-            raise EffectFailure("trigger_unresolved", draft.detail or "no file appeared and nothing proves a download")
+            raise EffectFailure(
+                "trigger_unresolved", draft.detail or "no file appeared and nothing proves a download"
+            )
     return "seek"
 
 
