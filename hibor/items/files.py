@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -45,6 +46,16 @@ class FileReader:
     def occupied(path: Path) -> bool:
         """True when anything at all has the name, a broken link included."""
         return os.path.lexists(path)
+
+    @staticmethod
+    def refused_name(path: Path) -> str | None:
+        """Why the file system can never give a file this name, None where nothing speaks against it."""
+        try:
+            os.lstat(path)
+        except OSError as error:
+            if error.errno in (errno.ENAMETOOLONG, errno.EILSEQ):
+                return error.strerror
+        return None
 
     def checked(self, path: Path, valid: Callable[[bytes, Any], bool], about: Any) -> str:
         """N when absent, V when `valid` accepts the bytes, I otherwise."""

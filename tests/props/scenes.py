@@ -88,10 +88,10 @@ SCENES: Final[tuple[Scene, ...]] = (
     Scene("needs a password", p05(), nothing, failed("PDF_ENCRYPTED"), variant="encrypted"),
     Scene("page count lies", p05(), nothing, failed("PAGE_COUNT_MISMATCH"), variant="count_mismatch"),
     Scene(
-        "final name refused for good",
+        "final name refused inside the publish window",
         p05(),
         fails("publish.link", "link", errno.ENAMETOOLONG),
-        failed("PUBLISH_FAILED"),
+        kept("P05", "RECOVERY_UNKNOWN", "VNVNNNNN"),
     ),
     # -- V006 §5.4 at P05: deadline, crash, conflict -----------------------------------------------
     Scene("deadline at P05", p05(), expired, kept("P05", "DEADLINE_EXPIRED", "VNVNNNNN")),

@@ -7,13 +7,12 @@ durable the probe says F=N and recovery goes on from here.
 
 from __future__ import annotations
 
-import errno
 from typing import TYPE_CHECKING
 
 import attrs
 
 from fsm import FinalFile
-from hibor.durable import DurableError, FileAlreadyThere, FileFacts
+from hibor.durable import FileAlreadyThere, FileFacts
 from hibor.items.effects.verify import final_of
 from hibor.items.failures import EffectFailure
 
@@ -55,11 +54,6 @@ def publish_link(item: ItemRun) -> None:
     except FileAlreadyThere:
         if services.files.facts(final) != FileFacts(intent.size_bytes, intent.sha256):
             raise
-    except DurableError as error:
-        cause = error.__cause__
-        if isinstance(cause, OSError) and cause.errno in (errno.ENAMETOOLONG, errno.EILSEQ):
-            raise EffectFailure("publish_refused", error.detail) from error
-        raise
     if services.files.facts(final) != FileFacts(intent.size_bytes, intent.sha256):
         raise EffectFailure("disk_uncertain", f"{intent.path} reads back differently from what was published")
 

@@ -30,6 +30,9 @@ def refuse_taken_path(item: ItemRun) -> None:
     R15).
     """
     path = item.services.library.root / item.job.final_path
+    refused = item.services.files.refused_name(path)
+    if refused is not None:
+        raise EffectFailure("foreign_final", f"{item.job.final_path} cannot be a name here: {refused}")
     if item.services.files.occupied(path):
         raise EffectFailure(
             "foreign_final", f"a file this item did not publish stands at {item.job.final_path}"

@@ -24,10 +24,14 @@ def check(item: ItemRun) -> str:
         raise EffectFailure("file_rejected", f"the file failed its check: {report.finding}", code=report.code)
     if draft.publish_intent is not None:
         return "sound"  # the publish window of ruling R29 is gone on with
-    existing = services.files.facts(services.library.root / item.job.final_path)
+    final = services.library.root / item.job.final_path
+    refused = services.files.refused_name(final)
+    if refused is not None:
+        raise EffectFailure("publish_refused", f"{item.job.final_path} cannot be a name here: {refused}")
+    existing = services.files.facts(final)
     if existing == FileFacts(report.size_bytes or 0, report.sha256 or ""):
         return "identical"
-    if services.files.occupied(services.library.root / item.job.final_path):
+    if services.files.occupied(final):
         raise EffectFailure("final_conflict", f"a different file stands at {item.job.final_path}")
     return "sound"
 
