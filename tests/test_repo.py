@@ -255,24 +255,31 @@ def runnable(module: str) -> str:
     return f"{module}.__main__" if is_own_package else module
 
 
+def help_of(*command: str) -> str:
+    """What `python -m <command> --help` prints."""
+    return subprocess.run(
+        [sys.executable, "-m", *command, "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=60,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
+    ).stdout.decode()
+
+
 def test_readme_options_exist() -> None:
-    """Every `--option` the README shows is in the help of the command it stands behind."""
-    wanted: dict[str, set[str]] = {}
+    """Every `--option` the README shows is in the help of the command, or sub-command, it stands behind."""
+    wanted: dict[tuple[str, ...], set[str]] = {}
     for module, arguments in readme_calls():
         if top(module) in (*RUN_TIME, "tools"):
             options = {word.split("=")[0] for word in arguments if word.startswith("--")}
-            wanted.setdefault(module, set()).update(options)
-    for module, options in wanted.items():
-        if options and importlib.util.find_spec(runnable(module)) is not None:
-            help_text = subprocess.run(
-                [sys.executable, "-m", module, "--help"],
-                cwd=ROOT,
-                capture_output=True,
-                timeout=60,
-                check=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
-            ).stdout.decode()
-            assert sorted(option for option in options if option not in help_text) == [], module
+            first = tuple(word for word in arguments[:1] if word.isalpha())
+            grouped = bool(first) and re.search(rf"^  {first[0]}\s", help_of(module), re.MULTILINE)
+            wanted.setdefault((module, *(first if grouped else ())), set()).update(options)
+    for command, options in wanted.items():
+        if options and importlib.util.find_spec(runnable(command[0])) is not None:
+            help_text = help_of(*command)
+            assert sorted(option for option in options if option not in help_text) == [], command
 
 
 def test_readme_extras_exist() -> None:

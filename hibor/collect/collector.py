@@ -94,17 +94,21 @@ class Collector:
     _confirmed_before: int = 0
     _log: logging.Logger = attrs.field(factory=lambda: logging.getLogger("hibor"))
 
-    def run(self) -> None:
-        """Do the run; afterwards `document` tells it."""
+    def run(self, held: ExitStack) -> None:
+        """Do the run; afterwards `telling` tells it.
+
+        The library's lock and what else the run holds go with `held`, so that the caller can write the run's
+        own
+        files before another run begins.
+        """
         self.run_id = self.run_id or new_run_id(self.station.clock.now())
-        with ExitStack() as stack:
-            try:
-                self._work(stack)
-            except RunStop as stop:
-                self._stopped(stop)
-            except DeviceError as error:
-                self._stopped(RunStop(error.failure, error.detail))
-            self._close_quota()
+        try:
+            self._work(held)
+        except RunStop as stop:
+            self._stopped(stop)
+        except DeviceError as error:
+            self._stopped(RunStop(error.failure, error.detail))
+        self._close_quota()
 
     def _stopped(self, stop: RunStop) -> None:
         """The run as a whole cannot go on: why, and what the screen showed."""

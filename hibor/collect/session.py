@@ -101,19 +101,20 @@ def _collect(
     )
     collector = Collector(task, station, progress, deadline, orders)
     interrupts.guard(deadline, progress)
-    try:
-        if not station.simulated:
-            require_consent(station, task, progress, assume_yes=bool(options["yes"]))
-        collector.run()
-    except RunStop as stop:
-        collector.stop = stop
-    except KeyboardInterrupt:
-        collector.stop = _interrupted()
-    except Exception as error:
-        logging.getLogger("hibor").error("the run failed", exc_info=error)
-        collector.stop = RunStop("unexpected", f"{type(error).__name__}: {error}")
-    interrupts.tell()
-    return _emit(_document(collector, station), progress, task, collector)
+    with ExitStack() as held:
+        try:
+            if not station.simulated:
+                require_consent(station, task, progress, assume_yes=bool(options["yes"]))
+            collector.run(held)
+        except RunStop as stop:
+            collector.stop = stop
+        except KeyboardInterrupt:
+            collector.stop = _interrupted()
+        except Exception as error:
+            logging.getLogger("hibor").error("the run failed", exc_info=error)
+            collector.stop = RunStop("unexpected", f"{type(error).__name__}: {error}")
+        interrupts.tell()
+        return _emit(_document(collector, station), progress, task, collector)
 
 
 def resolve_task(options: Mapping[str, Any]) -> tuple[Task, bool]:

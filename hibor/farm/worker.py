@@ -17,7 +17,7 @@ import hashlib
 import logging
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -107,8 +107,9 @@ class Worker:
         entry = CatalogueEntry.from_dict(job.payload["entry"])
         collector = self._run(entry)
         try:
-            collector.run()
-            document = close_run(collector, self.station)
+            with ExitStack() as held:
+                collector.run(held)
+                document = close_run(collector, self.station)
         except Exception as error:
             # A defect is nobody's report: what was begun is recovered by the next worker.
             self._log.error("the run for %s failed", entry.report_id, exc_info=error)
