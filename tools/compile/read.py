@@ -13,9 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+try:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"the spec is read with {missing.name}: pip install -e '.[spec]'") from missing
 
 KeyPath = tuple[str | int, ...]
 
