@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hibor.clock import ScaledClock
-from hibor.sim.state import phone_clock
+from hibor.sim.state import PDF_FOLDER, phone_clock
 
 __all__ = ["PhoneStartError", "RunningPhone", "phone_clock", "start_phone"]
 
@@ -120,7 +120,7 @@ def start_phone(
             start_new_session=os.name == "posix",
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
-    ready = _first_line(process)
+    ready = _first_line(process, state_dir / PDF_FOLDER)
     if ready is None:
         _end(process)
         said = log_path.read_bytes()[log_start:].decode(errors="replace").strip()
@@ -129,17 +129,33 @@ def start_phone(
     return RunningPhone(process, state_dir, ready)
 
 
-def _first_line(process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
-    """The phone's ready line; None when it ended or stayed silent."""
+def _first_line(process: subprocess.Popen[bytes], pdf_folder: Path) -> dict[str, Any] | None:
+    """The phone's ready line; None when it ended or stayed silent.
+
+    A phone whose cache is filled before its first start makes those PDFs first: as long as there are more
+    of them, it is not silent.
+    """
     output = process.stdout
     assert output is not None
     lines: list[bytes] = []
     reader = threading.Thread(target=lambda: lines.append(output.readline()), daemon=True)
     reader.start()
+    made = _changed_ns(pdf_folder)
     reader.join(START_LIMIT_S)
+    while reader.is_alive() and _changed_ns(pdf_folder) != made:
+        made = _changed_ns(pdf_folder)
+        reader.join(START_LIMIT_S)
     if not lines or not lines[0]:
         if reader.is_alive():
             process.kill()
         return None
     ready: dict[str, Any] = json.loads(lines[0])
     return ready
+
+
+def _changed_ns(folder: Path) -> int:
+    """When an entry was last made in the folder; 0 while there is none."""
+    try:
+        return folder.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0

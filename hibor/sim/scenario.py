@@ -213,10 +213,10 @@ _SECTIONS: Mapping[str, type[Any]] = {
     "cache": CacheSettings,
 }
 _RANGES: Mapping[str, tuple[float, float]] = {
-    "battery_level": (0, 100), "battery_temperature_c": (-20, 90), "rotation": (0, 3), "reports": (0, 150),
-    "page_rows": (1, 150), "adverts_every": (0, 150), "limit": (0, 100_000), "used": (0, 100_000),
+    "battery_level": (0, 100), "battery_temperature_c": (-20, 90), "rotation": (0, 3), "reports": (0, 2000),
+    "page_rows": (1, 2000), "adverts_every": (0, 2000), "limit": (0, 100_000), "used": (0, 100_000),
     "cache_bytes_per_s": (1, 1e12), "pull_bytes_per_s": (0, 1e12), "call": (1, 1_000_000),
-    "times": (0, 1_000_000), "report": (1, 150), "amount": (1, 100_000_000), "factor": (0, 10),
+    "times": (0, 1_000_000), "report": (1, 2000), "amount": (1, 100_000_000), "factor": (0, 10),
     "at_bytes": (-1, 2**40), "clock_skew_s": (-1e9, 1e9), "seed": (0, 2**63),
     "override_width": (0, 10_000), "override_height": (0, 10_000),
 }

@@ -28,6 +28,8 @@ from hibor.sim.reports import Report, make_pdf
 PHONE_ZONE = ZoneInfo("Asia/Shanghai")
 EMBEDDED_START_HOUR = 9
 HEARTBEAT_EVERY_S = 0.5
+PDF_FOLDER = "pdf"
+"""Where in its state folder a phone keeps the PDFs it has made."""
 
 
 @attrs.define
@@ -103,7 +105,7 @@ class StateStore:
     def __init__(self, folder: Path, now: datetime) -> None:
         """Open or create the folder; `now` (aware) becomes the first start of a new phone."""
         self.folder = folder
-        self._pdf_folder = folder / "pdf"
+        self._pdf_folder = folder / PDF_FOLDER
         self._pdf_folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / "state.json"
         self._converter = _converter()

@@ -85,7 +85,7 @@ BENCHES: Final[Mapping[str, Callable[[Scale], list[Row]]]] = {
     "transition": lambda scale: [contract.transition_row(scale.rounds)],
     "start": lambda scale: [contract.start_row(scale.rounds)],
     "shell": lambda scale: [transfer.shell_row(scale.rounds)],
-    "items": lambda scale: [items.memory_row(140 if scale.everything else 40)],
+    "items": lambda scale: items.memory_rows(1_000 if scale.everything else 40),
 }
 
 

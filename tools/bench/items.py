@@ -1,9 +1,10 @@
-"""Memory of a run in the number of its items: ten reuses against many, on the simulated phone.
+"""Memory of a run in the number of its items, and of discovery in the pages it reads, on the simulated phone.
 
 Rules of this file: every item goes the whole way from the phone's cache to a final file, so what a run
-keeps of an item is kept; discovery reads the same list in both runs. The figure is what the larger run's
-largest resident size is above the smaller's. Linux and macOS only: elsewhere the system does not tell a
-child's largest size.
+keeps of an item is kept. Discovery alone reads a short list and a long one; then a run takes ten reports of
+the long one, and another all of it, whose discovery ends at the first known page. A figure is what the
+larger process's largest resident size is above the smaller's. Linux and macOS only: elsewhere the system
+does not tell a child's largest size.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from .rows import Row
 
@@ -50,46 +51,66 @@ print(json.dumps({"peak": peak, "document": json.loads(done.stdout)}))
 """
 
 
-def memory_row(many: int) -> Row:
-    """Megabytes more for `many` items than for ten; the simulated list holds at most 150 reports."""
-    name = f"memory of a run, {many:,} items"
+def memory_rows(many: int) -> list[Row]:
+    """Megabytes more for `many` items than for ten, and for a list of `many` reports than for one of ten."""
+    items = (f"memory of a run, {many:,} items", f"{FEW} items")
+    pages = (f"memory of discovery, {many:,} reports", f"{FEW} reports")
     try:
         import resource  # noqa: F401
     except ImportError:
         note = "not measured: this system does not tell a process's largest size"
-        return Row(name=name, against=f"{FEW} items", limit=LIMIT_MB, values=(), unit="MB", note=note)
-    few_mb, more_mb = _peak_mb(FEW, many), _peak_mb(many, many)
-    return Row(
-        name=name, against=f"{FEW} items", limit=LIMIT_MB, values=(more_mb - few_mb,), unit="MB",
-        note=f"{more_mb:.0f} MB against {few_mb:.0f} MB, one list of {many:,} reports; "
-        f"{(more_mb - few_mb) * 1024 / (many - FEW):.0f} kB an item",
-    )  # fmt: skip
-
-
-def _peak_mb(count: int, reports: int) -> float:
-    with tempfile.TemporaryDirectory(prefix="hibor-bench-") as folder:
-        base = Path(folder)
-        scenario, task = base / "scenario.toml", base / "task.toml"
-        ranks = list(range(1, reports + 1))
-        scenario.write_text(_SCENARIO.format(reports=reports, ranks=ranks), encoding="utf-8")
-        task.write_text(_TASK.format(count=count), encoding="utf-8")
-        command = [
-            sys.executable,
-            "-c",
-            _WATCHED,
-            sys.executable,
-            "-m",
-            "hibor.run",
-            "--quiet",
-            "--task",
-            str(task),
+        return [
+            Row(name=name, against=against, limit=LIMIT_MB, values=(), unit="MB", note=note)
+            for name, against in (items, pages)
         ]
-        command += ["--scenario", str(scenario), "--time-scale", repr(TIME_SCALE)]
-        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True)
-    figures = json.loads(done.stdout)
-    document = figures["document"]
-    delivered = sum(item["status"] in ("SUCCESS", "DUPLICATE") for item in document["items"])
-    if delivered < count:
-        raise RuntimeError(f"{delivered} of {count} items were delivered: {document['stop_reason']}")
-    unit = 1024 if sys.platform == "darwin" else 1
-    return float(figures["peak"]) / unit / 1024
+    with tempfile.TemporaryDirectory(prefix="hibor-bench-") as folder:
+        short, long = _Phone(Path(folder) / "short", FEW), _Phone(Path(folder) / "long", many)
+        read = (short.discover_mb(), long.discover_mb())
+        collected = (long.collect_mb(FEW), long.collect_mb(many))
+    return [_row(items, collected, many, "an item"), _row(pages, read, many, "a report")]
+
+
+def _row(names: tuple[str, str], sizes_mb: tuple[float, float], many: int, each: str) -> Row:
+    less_mb, more_mb = sizes_mb
+    growth_kb = (more_mb - less_mb) * 1024 / (many - FEW)
+    note = f"{more_mb:.0f} MB against {less_mb:.0f} MB; {growth_kb:.0f} kB {each}"
+    values = (more_mb - less_mb,)
+    return Row(name=names[0], against=names[1], limit=LIMIT_MB, values=values, unit="MB", note=note)
+
+
+class _Phone:
+    """A library with a phone of its own, on which every report is in the cache already."""
+
+    def __init__(self, base: Path, reports: int) -> None:
+        base.mkdir()
+        self._base = base
+        self._scenario = base / "scenario.toml"
+        ranks = list(range(1, reports + 1))
+        self._scenario.write_text(_SCENARIO.format(reports=reports, ranks=ranks), encoding="utf-8")
+
+    def discover_mb(self) -> float:
+        """Peak of a scan of the whole list."""
+        peak_mb, document = self._peak("hibor.discover", "--json", "--library", str(self._base / "library"))
+        if document["incomplete"] is not None:
+            raise RuntimeError(f"discovery ended early: {document['incomplete']}")
+        return peak_mb
+
+    def collect_mb(self, count: int) -> float:
+        """Peak of a run that delivers `count` reports."""
+        task = self._base / f"{count}.toml"
+        task.write_text(_TASK.format(count=count), encoding="utf-8")
+        peak_mb, document = self._peak("hibor.run", "--task", str(task))
+        delivered = sum(item["status"] in ("SUCCESS", "DUPLICATE") for item in document["items"])
+        if delivered < count:
+            raise RuntimeError(f"{delivered} of {count} items were delivered: {document['stop_reason']}")
+        return peak_mb
+
+    def _peak(self, module: str, *options: str) -> tuple[float, Any]:
+        command = [sys.executable, "-c", _WATCHED, sys.executable, "-m", module, "--quiet", *options]
+        command += ["--scenario", str(self._scenario), "--time-scale", repr(TIME_SCALE)]
+        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+        if done.returncode:
+            raise RuntimeError(f"{module}: {done.stderr[-2000:]}")
+        figures = json.loads(done.stdout)
+        unit = 1024 if sys.platform == "darwin" else 1
+        return float(figures["peak"]) / unit / 1024, figures["document"]
