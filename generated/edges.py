@@ -3,7 +3,7 @@
 # spec/edges.yaml sha256 d96c371c67a731d2bd1cf1728e132c387c445803cfafc09b0987f31394f348d3
 # spec/evidence.yaml sha256 876579ee2482b3ff946a5b97e36c57140157803d2e231888eb0280442623e121
 # spec/presence.yaml sha256 cfcdf823a2bb1b134a87291e345e1d4f4761d1dfe14f964245b797ad2968e174
-# spec/steps.yaml sha256 28fe93857afbae6720fbc410eb71f8291767c22a59cf3cc60303aa7d517eea22
+# spec/steps.yaml sha256 73d38f1de573c4b7c8367bf22d333e5c2df1dd70b353f995b3ad3ad487d3776e
 """The item machine: work at each node, and every edge with its durable steps."""
 
 from collections.abc import Mapping

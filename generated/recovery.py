@@ -4,7 +4,7 @@
 # spec/evidence.yaml sha256 876579ee2482b3ff946a5b97e36c57140157803d2e231888eb0280442623e121
 # spec/presence.yaml sha256 cfcdf823a2bb1b134a87291e345e1d4f4761d1dfe14f964245b797ad2968e174
 # spec/recovery.yaml sha256 1b520f014206458ab72d88db815b5ef97990cb7297b6e7b714dedf95faa78ee9
-# spec/steps.yaml sha256 28fe93857afbae6720fbc410eb71f8291767c22a59cf3cc60303aa7d517eea22
+# spec/steps.yaml sha256 73d38f1de573c4b7c8367bf22d333e5c2df1dd70b353f995b3ad3ad487d3776e
 """Crash windows and what recovery does in each."""
 
 from collections.abc import Mapping

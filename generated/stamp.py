@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-SPEC_SHA256: Final[str] = "135934b13719fb3d2aef49531c5d541e1efa1bd735a0488aaa4d958cfc6ffabf"
+SPEC_SHA256: Final[str] = "5cb495bcf8674922411a9a601e9703f0caf3be9924728f28f1d96afd3c43ae9b"
 
 SOURCES: Final[Mapping[str, str]] = {
     "spec/closures.yaml": "1d9b93a3d57dfcf4691b829d4043e21743e987b330253dc5a2b8ffcb031134ab",
@@ -19,7 +19,7 @@ SOURCES: Final[Mapping[str, str]] = {
     "spec/presence.yaml": "cfcdf823a2bb1b134a87291e345e1d4f4761d1dfe14f964245b797ad2968e174",
     "spec/recovery.yaml": "1b520f014206458ab72d88db815b5ef97990cb7297b6e7b714dedf95faa78ee9",
     "spec/rulings.yaml": "0dd14ebc44ec93c053398e53233847f3e2fc6482de1e17bea37b3364c536ec78",
-    "spec/steps.yaml": "28fe93857afbae6720fbc410eb71f8291767c22a59cf3cc60303aa7d517eea22",
+    "spec/steps.yaml": "73d38f1de573c4b7c8367bf22d333e5c2df1dd70b353f995b3ad3ad487d3776e",
     "spec/terminal.yaml": "db71add41ad0e4df86ecc73332a95a2e4ba610cd3cdf545079ec7e2ea39965db",
     "spec/unreachable.yaml": "df658e6aaf494d7044f1372206c30868727adc6cbb9a9d7ddf3574ed0c34e2d3",
 }

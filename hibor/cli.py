@@ -24,7 +24,7 @@ from hibor.people.commandline import USAGE, Refusal, SpokenGroup, Words, run_com
 COMMANDS: Final[dict[str, str]] = {
     "run": "hibor.run",
     "recover": "hibor.recover",
-    "doctor": "hibor.doctor",
+    "doctor": "hibor.doctor.command",
     "discover": "hibor.discover",
     "report": "hibor.report.__main__",
     "package": "hibor.package_zip",

@@ -9,40 +9,35 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import click
 
-EXIT_DONE, EXIT_VANISHED, EXIT_INCOMPLETE, EXIT_USAGE = 0, 1, 2, 64
+from generated.governance import COMMAND_EXITS
+from hibor.messages import default_lang, reason_text
+from hibor.people.commandline import SpokenCommand, Words, run_command
+from hibor.people.options import with_options
+
+OPTIONS = (
+    "task", "library", "device", "adb_server", "profile", "scenario", "time_scale", "full", "dry_scan",
+    "max_pages", "yes", "json", "lang", "quiet",
+)  # fmt: skip
+EXIT_DONE, EXIT_VANISHED = COMMAND_EXITS["done"], COMMAND_EXITS["found"]
+EXIT_INCOMPLETE, EXIT_USAGE = COMMAND_EXITS["warnings"], COMMAND_EXITS["usage"]
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option("--task", type=click.Path(), help="Task file (TOML). Without one: the simulated phone.")
-@click.option(
-    "--library", type=click.Path(), help="Library folder [default: the task's; else ./hibor-library]."
-)
-@click.option("--device", metavar="SERIAL", help="The phone to use, as `adb devices` lists it.")
-@click.option("--adb-server", metavar="HOST:PORT", help="adb server to use [default: 127.0.0.1:5037].")
-@click.option("--profile", help="App profile: a file, or the name of a shipped one.")
-@click.option("--scenario", help="Simulated phone only: a scenario file or the name of a shipped one.")
-@click.option("--time-scale", type=float, metavar="X", help="Simulated phone only: X seconds pass in one.")
-@click.option("--full", is_flag=True, help="Read the whole list, past known pages, and report what vanished.")
-@click.option("--dry-run", is_flag=True, help="Say what is new; the catalogue stays as it is.")
-@click.option("--max-pages", type=click.IntRange(min=1), metavar="N", help="Read at most N screens.")
-@click.option("--json", "as_json", is_flag=True, help="The scan report as JSON on stdout.")
-@click.option("--lang", type=click.Choice(["zh", "en"]), help="Language of what people read.")
-@click.option("--quiet", is_flag=True, help="Only warnings on stderr.")
-@click.option("--yes", is_flag=True, help="Answer the first-use question with yes.")
-def command(**options: Any) -> None:
-    """Read the app's report list into the library's catalogue.
+def build(words: Words) -> click.Command:
+    """The command in a language."""
 
-    \b
-    Exit codes: 0 done, 1 reports vanished from the app (--full), 2 incomplete (run again), 64 usage;
-    20 the phone or the app cannot be used, 75 another run holds the library.
-    """
-    raise SystemExit(discover(options))
+    @click.command("discover", cls=SpokenCommand, words=words, section="discover", exits="discover.exits")
+    @with_options(words, *OPTIONS)
+    def command(**options: Any) -> int:
+        return discover(options)
+
+    return command
 
 
 def discover(options: dict[str, Any]) -> int:
@@ -56,10 +51,11 @@ def discover(options: dict[str, Any]) -> int:
     try:
         task, simulated = resolve_task(values)
     except (TaskError, ValueError) as error:
-        print(str(error), file=sys.stderr)
+        code = RunStop("task_invalid", "").code
+        print(reason_text(options["lang"] or default_lang(), code, str(error)), file=sys.stderr)
         return EXIT_USAGE
     progress = Progress(task.lang, quiet=options["quiet"])
-    log_to_stderr(False)
+    log_to_stderr(False, progress)
     try:
         with ExitStack() as stack:
             station = stack.enter_context(open_station(values, task, simulated))
@@ -130,19 +126,9 @@ def _tell(options: dict[str, Any], reading: Any, progress: Any) -> None:
         print(json.dumps(values, ensure_ascii=False, indent=2))
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
-    from hibor.people.console import use_utf8
-
-    use_utf8()
-    try:
-        command.main(args=sys.argv[1:] if arguments is None else arguments, standalone_mode=False)
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else 0
-    except click.ClickException as error:
-        error.show()
-        return EXIT_USAGE
-    return EXIT_DONE
+    return run_command(build, "discover", arguments)
 
 
 if __name__ == "__main__":

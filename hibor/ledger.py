@@ -9,19 +9,31 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import attrs
 import click
 
+from fsm import failure_code
+from generated.governance import COMMAND_EXITS, ERROR_EXITS
 from hibor.clock import SystemClock
 from hibor.durable import Durable, DurableError
 from hibor.durable_fs import OsFileSystem
 from hibor.locks import NOTE_STEPS, Locks, LockTimeout, LockUnusable
+from hibor.messages import advice, told
 from hibor.package.layout import Library
-from hibor.package.manifest import ManifestInvalid
+from hibor.people.commandline import (
+    DEFAULT_LIBRARY,
+    Answers,
+    Refusal,
+    SpokenCommand,
+    SpokenGroup,
+    Words,
+    run_command,
+)
+from hibor.people.options import with_options
 from hibor.quota import conservation
 from hibor.quota.day import DEFAULT_ZONE, QuotaCalendar
 from hibor.quota.errors import LedgerInvalid
@@ -32,8 +44,10 @@ from hibor.quota.ledger import STEPS, Ledger
 from hibor.quota.repair import repair_ledger
 from hibor.quota.scan import Marks, Place, scan
 
-DONE, FOUND, INVALID, USAGE = 0, 1, 27, 64
+DONE, FOUND = COMMAND_EXITS["done"], COMMAND_EXITS["found"]
+INVALID = ERROR_EXITS["StateUncertain"]
 _SHOWN_DAYS = 7
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @attrs.frozen
@@ -69,6 +83,89 @@ def automaton() -> Automaton:
     return Automaton(AUTOMATON)
 
 
+def build(words: Words) -> click.Command:
+    """The command in a language."""
+    group = SpokenGroup(words=words, section="ledger", exits="ledger.exits", callback=_remember)
+    group.params = [*_where_options(words), *group.params]
+    for make in (_build_verify, _build_show, _build_repair, _build_audit, _build_accept_clock):
+        group.add_command(make(words))
+    return group
+
+
+@click.pass_context
+def _remember(context: click.Context, /, **where: Any) -> None:
+    """The options before the command's name count for the command."""
+    context.obj = where
+
+
+_WHERE: Final = ("library", "account", "ledger_dir", "zone")
+
+
+def _where_options(words: Words) -> list[click.Parameter]:
+    """The options that name a ledger; accepted before and after the command's name."""
+
+    @with_options(words, *_WHERE)
+    def nothing() -> None: ...
+
+    found: list[click.Parameter] = nothing.__click_params__  # type: ignore[attr-defined]
+    return list(reversed(found))
+
+
+def _command(words: Words, name: str) -> Callable[[Callable[..., int]], click.Command]:
+    """A command that gets its ledger in place of the options that name it."""
+
+    def decorate(function: Callable[..., int]) -> click.Command:
+        def run(context: click.Context, /, **options: Any) -> int:
+            before = context.obj
+            named = {key: options.pop(key) or before[key] for key in _WHERE}
+            quiet = options.pop("quiet")
+            del options["lang"]
+            wanted = options.get("as_json", False)
+            answers = Answers(words, quiet=quiet, json_wanted=wanted)
+            return _guarded(answers, lambda: function(answers, _target(**named), **options))
+
+        run.__dict__.update(function.__dict__)  # the options that stand below the command
+        made = with_options(words, *_WHERE, "lang", "quiet")(click.pass_context(run))
+        return click.command(
+            cls=SpokenCommand, words=words, section=f"ledger.{name}", exits="ledger.exits"
+        )(made)
+
+    return decorate
+
+
+def _target(*, library: str | None, account: str | None, ledger_dir: str | None, zone: str | None) -> Target:
+    try:
+        folder = None if ledger_dir is None else Path(ledger_dir)
+        place = Library(Path(library or DEFAULT_LIBRARY), folder)
+        account = account or _only_account(place)
+        path = place.ledger(account)
+        calendar = QuotaCalendar(zone or DEFAULT_ZONE)
+    except (ValueError, OSError, KeyError) as error:
+        raise Refusal("ledger.unusable", why=zone or account) from error
+    if not path.parent.is_dir():
+        raise Refusal("ledger.no_folder", path=path.parent)
+    clock = SystemClock()
+    durable = Durable(OsFileSystem(), clock, STEPS | NOTE_STEPS)
+    return Target(path, account, calendar, durable, Locks(durable, clock), clock, place)
+
+
+def _only_account(place: Library) -> str:
+    """The account of a library's one ledger. Raises `Refusal` where there is none, or several."""
+    found = sorted((place.ledger_dir or place.root / "quota").glob("*/ledger.jsonl"))
+    if len(found) != 1:
+        raise Refusal("ledger.need_account")
+    with found[0].open("rb") as stream:
+        first = stream.readline()
+    try:
+        return str(json.loads(first)["account"])
+    except (ValueError, KeyError, TypeError):
+        return found[0].parent.name
+
+
+def _head_option(words: Words) -> Callable[[Function], Function]:
+    return click.option("--head", callback=_head, metavar="N:HASH", help=words("options.head"))
+
+
 def _head(context: click.Context, option: click.Parameter, value: str | None) -> Head | None:
     """Read `--head N:HASH`."""
     try:
@@ -77,177 +174,123 @@ def _head(context: click.Context, option: click.Parameter, value: str | None) ->
         raise click.BadParameter(str(error), context, option) from error
 
 
-def _where(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that name a ledger; accepted before and after the command's name."""
-    folder = click.Path(path_type=Path, file_okay=False)
-    for option in (
-        click.option("--zone", help=f"The account's time zone (default {DEFAULT_ZONE})."),
-        click.option("--ledger-dir", type=folder, help="Folder of the ledgers, if the task file names one."),
-        click.option("--account", help="The account whose ledger is meant."),
-        click.option("--library", type=folder, help="The library folder (default ./hibor-library)."),
-    ):
-        command = option(command)
-    return command
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@_where
-@click.pass_context
-def cli(context: click.Context, /, **where: Any) -> None:
-    """Verify, show or repair a quota ledger."""
-    context.obj = where
-
-
-def _command(function: Callable[..., int]) -> Callable[..., int]:
-    """Give a command its ledger in place of the options that name it."""
-
-    def run(
-        context: click.Context,
-        /,
-        library: Path | None,
-        account: str | None,
-        ledger_dir: Path | None,
-        zone: str | None,
-        **options: Any,
-    ) -> int:
-        before = context.obj
-        target = _target(
-            library or before["library"] or Path("hibor-library"),
-            account or before["account"],
-            ledger_dir or before["ledger_dir"],
-            zone or before["zone"] or DEFAULT_ZONE,
-        )
-        return function(target, **options)
-
-    run.__name__, run.__doc__ = function.__name__, function.__doc__
-    run.__dict__.update(function.__dict__)  # the options that stand below @_command
-    return _where(click.pass_context(run))
-
-
-def _target(library: Path, account: str | None, ledger_dir: Path | None, zone: str) -> Target:
-    if not account:
-        raise click.UsageError("--account is needed: the name in the task file")
-    try:
-        place = Library(library, ledger_dir)
-        path = place.ledger(account)
-        calendar = QuotaCalendar(zone)
-    except (ValueError, OSError, KeyError) as error:
-        raise click.UsageError(f"account or zone cannot be used: {error}") from error
-    if not path.parent.is_dir():
-        raise click.UsageError(f"there is no ledger folder {path.parent}; are --library and --account right?")
-    clock = SystemClock()
-    durable = Durable(OsFileSystem(), clock, STEPS | NOTE_STEPS)
-    return Target(path, account, calendar, durable, Locks(durable, clock), clock, place)
-
-
-@cli.command()
-@click.option(
-    "--head",
-    callback=_head,
-    metavar="N:HASH",
-    help="A head noted elsewhere: in delivery.md, terminal.json or run.json.",
-)
-@_command
-def verify(target: Target, head: Head | None) -> int:
-    """Read every line and check the chain."""
-    with target.open(*([head] if head else [])) as ledger:
-        found = ledger.verify(head)
-        waiting = ledger.open_reservations()
-    click.echo(f"{target.path}: valid, {found.count} events, head {found}")
-    if head is not None:
-        click.echo(f"It contains the noted head {head.count}.")
-    if waiting:
-        click.echo(
-            f"{len(waiting)} open reservation(s); the next run settles them, or `python -m hibor.recover`."
-        )
-    return DONE
-
-
-@cli.command()
-@click.option("--json", "as_json", is_flag=True, help="Every event as JSON lines.")
-@_command
-def show(target: Target, as_json: bool) -> int:
-    """Show sums per day and open reservations; takes no lock."""
-    if as_json and target.path.exists():
-        sys.stdout.buffer.write(_whole_lines(target.path))
+def _build_verify(words: Words) -> click.Command:
+    @_command(words, "verify")
+    @_head_option(words)
+    def verify(answers: Answers, target: Target, head: Head | None) -> int:
+        with target.open(*([head] if head else [])) as ledger:
+            found = ledger.verify(head)
+            waiting = ledger.open_reservations()
+        answers.tell(words("ledger.valid", path=target.path, count=found.count, head=found))
+        if head is not None:
+            answers.tell(words("ledger.contains", count=head.count))
+        if waiting:
+            answers.tell(words("ledger.waiting", count=len(waiting)))
         return DONE
-    fold, days = Fold(automaton()), _Days()
-    place = _read(target, fold, days)
-    click.echo(f"{target.path}: {place.count} events, head {place.head}")
-    for day in sorted(days.seen)[-_SHOWN_DAYS:]:
-        sums = fold.sums(day)
-        click.echo(
-            f"{day}: confirmed {sums.confirmed}, uncertain {sums.uncertain}, "
-            f"released {sums.released}, open {sums.reserved}"
+
+    return verify
+
+
+def _build_show(words: Words) -> click.Command:
+    @_command(words, "show")
+    @with_options(words, "json")
+    def show(answers: Answers, target: Target, as_json: bool) -> int:
+        if as_json and target.path.exists():
+            sys.stdout.buffer.write(_whole_lines(target.path))
+            return DONE
+        fold, days = Fold(automaton()), _Days()
+        place = _read(target, fold, days)
+        answers.tell(words("ledger.events", path=target.path, count=place.count, head=place.head))
+        for day in sorted(days.seen)[-_SHOWN_DAYS:]:
+            answers.tell(words("ledger.day", **{"day": day, **attrs.asdict(fold.sums(day))}))
+        for one in fold.open_families():
+            answers.tell(words("ledger.open", day=one.day, report=one.report_id, item=one.item_id))
+        return DONE
+
+    return show
+
+
+def _build_repair(words: Words) -> click.Command:
+    @_command(words, "repair")
+    @click.option("--yes", is_flag=True, help=words("options.no_question"))
+    @_head_option(words)
+    def repair(answers: Answers, target: Target, yes: bool, head: Head | None) -> int:
+        def confirmed(question: str) -> bool:
+            return yes or click.confirm(f"{told(words.lang, question, question)}?", err=True)
+
+        done = repair_ledger(
+            target.path,
+            target.account,
+            durable=target.durable,
+            locks=target.locks,
+            clock=target.clock,
+            automaton=automaton(),
+            calendar=target.calendar,
+            known_heads=[head] if head else [],
+            confirm=confirmed,
         )
-    for family in fold.open_families():
-        click.echo(f"open: {family.day} report {family.report_id} item {family.item_id}")
-    return DONE
+        if done is None:
+            answers.tell(words("ledger.unchanged"))
+            return FOUND
+        if done.moved is not None:
+            answers.tell(words("ledger.moved", size=done.moved.size_bytes, name=done.moved.side.name))
+        key = "ledger.repaired" if done.recorded else "ledger.sound"
+        answers.tell(words(key, count=len(done.recorded)))
+        return DONE
+
+    return repair
 
 
-@cli.command()
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option(
-    "--head", callback=_head, metavar="N:HASH", help="A head noted elsewhere, which the ledger must contain."
-)
-@_command
-def repair(target: Target, yes: bool, head: Head | None) -> int:
-    """Move an unfinished last line into a side file. Nothing else is ever repaired."""
-    done = repair_ledger(
-        target.path,
-        target.account,
-        durable=target.durable,
-        locks=target.locks,
-        clock=target.clock,
-        automaton=automaton(),
-        calendar=target.calendar,
-        known_heads=[head] if head else [],
-        confirm=lambda question: yes or click.confirm(f"{question}?", err=True),
-    )
-    if done is None:
-        click.echo("Nothing was changed.")
-        return FOUND
-    if done.moved is not None:
-        click.echo(f"{done.moved.size_bytes} bytes moved to {done.moved.side.name}.")
-    click.echo(
-        f"{len(done.recorded)} repair(s) recorded." if done.recorded else "There was nothing to repair."
-    )
-    return DONE
-
-
-@cli.command()
-@click.option("--json", "as_json", is_flag=True, help="The figures and findings as one JSON document.")
-@_command
-def audit(target: Target, as_json: bool) -> int:
-    """Compare ledger, items, manifest and files: nothing spent or published may be lost between them.
-
-    Exit 0: every item in one bucket, every unit explained, every file with its row. 1: something is not.
-    """
-    target.open().close()  # verified; a ledger in doubt has nothing to tell (27)
-    try:
+def _build_audit(words: Words) -> click.Command:
+    @_command(words, "audit")
+    @with_options(words, "json")
+    def audit(answers: Answers, target: Target, as_json: bool) -> int:
+        del as_json
+        target.open().close()  # verified; a ledger in doubt has nothing to tell (27)
         found = conservation.audit(target.library, target.path, target.durable)
-    except ManifestInvalid as error:
-        click.echo(f"The manifest cannot be read: {error}", err=True)
-        return FOUND
-    if as_json:
-        click.echo(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
-    else:
-        for line in conservation.as_text(found):
-            click.echo(line)
-    return FOUND if found.findings else DONE
+        for line in _account_lines(found, words):
+            answers.tell(line)
+        answers.document(found.to_dict())
+        return FOUND if found.findings else DONE
+
+    return audit
 
 
-@cli.command("accept-clock")
-@click.option("--reason", required=True, help="Why this computer's clock is right although it is behind.")
-@_command
-def accept_clock(target: Target, reason: str) -> int:
-    """Record that the clock is right, which ends a lock-out after CLOCK_INVALID."""
-    if not reason.strip():
-        raise click.UsageError("--reason must say something")
-    with target.open() as ledger:
-        event = ledger.accept_clock(reason)
-    click.echo(f"Recorded as event {event.seq} at {event.at}. New reservations are possible again.")
-    return DONE
+def _account_lines(found: conservation.Account, words: Words) -> Iterator[str]:
+    """The account as lines people read."""
+    came = " → ".join(f"{words(f'ledger.counted.{one}')} {count}" for one, count in found.stages.items())
+    yield f"{words('ledger.groups.stages')}: {came}"
+    for stage, buckets in found.ended.items():
+        named = words(f"ledger.counted.{stage}")
+        yield "  " + words("ledger.came_to", stage=named, sum=_sum(buckets, words))
+    for name, counts in (("items", found.items), ("units", found.units), ("files", found.files)):
+        yield f"{words(f'ledger.groups.{name}')}: {_sum(counts, words)}"
+    for one in found.findings:
+        what = told(words.lang, one.what, words("sentences.see_run"))
+        finding = f"{words(f'ledger.kinds.{one.kind}')} {one.name}: {what}"
+        yield words("ledger.not_conserved", finding=finding)
+    if not found.findings:
+        yield words("ledger.conserved")
+
+
+def _sum(counts: Mapping[str, int], words: Words) -> str:
+    """`10 = delivered 9 + stopped 1`: the whole, and its parts by name."""
+    parts = [f"{words(f'ledger.counted.{name}')} {count}" for name, count in counts.items() if count]
+    return f"{sum(counts.values())}" + (" = " + " + ".join(parts) if parts else "")
+
+
+def _build_accept_clock(words: Words) -> click.Command:
+    @_command(words, "accept-clock")
+    @click.option("--reason", required=True, help=words("options.reason"))
+    def accept_clock(answers: Answers, target: Target, reason: str) -> int:
+        if not reason.strip():
+            raise Refusal("ledger.say_why")
+        with target.open() as ledger:
+            event = ledger.accept_clock(reason)
+        answers.tell(words("ledger.accepted", seq=event.seq, at=event.at))
+        return DONE
+
+    return accept_clock
 
 
 @attrs.define
@@ -273,34 +316,35 @@ def _whole_lines(path: Path) -> bytes:
     return data[: data.rfind(b"\n") + 1]
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
-    return _guarded(lambda: cli.main(arguments, prog_name="python -m hibor.ledger", standalone_mode=False))
+    return run_command(build, "ledger", arguments)
 
 
-def _guarded(run: Callable[[], Any]) -> int:
+def _guarded(answers: Answers, run: Callable[[], int]) -> int:
+    """The command's exit code; what a ledger, a lock or a disk refuses is told with what to do now."""
+    words = answers.words
     try:
-        result = run()
-    except click.exceptions.Exit as leave:
-        return leave.exit_code
-    except click.ClickException as error:
-        error.show()
-        return USAGE
+        return run()
     except click.Abort:
-        click.echo("Nothing was changed.", err=True)
+        answers.warn("ledger.unchanged")
         return FOUND
     except LedgerInvalid as error:
-        click.echo(f"The ledger is invalid. Where: {error.where}. What: {error.what}.", err=True)
-        click.echo(f"What now: {error.what_now}.", err=True)
+        next_step = advice(words.lang, failure_code(error.failure, "run"))
+        english = words.lang == "en"
+        what = error.what if english else told(words.lang, error.what, next_step.what)
+        answers.warn("ledger.invalid", where=error.where, what=what)
+        answers.warn("ledger.now", now=error.what_now if english else next_step.next)
         return INVALID
     except (LockTimeout, LockUnusable) as error:
-        click.echo(f"{error}. Nothing was changed; try again when the other run has ended.", err=True)
+        why = f"{error}." if words.lang == "en" else told(words.lang, str(error), words("ledger.held"))
+        answers.warn("ledger.busy", why=why)
         return FOUND
     except DurableError as error:
-        outcome = "nothing was changed" if error.known == "N" else "the outcome is unknown: run `verify`"
-        click.echo(f"{error}; {outcome}.", err=True)
+        if words.lang == "en":
+            print(f"{error}.", file=sys.stderr)
+        answers.warn("ledger.not_written" if error.known == "N" else "ledger.unknown")
         return FOUND if error.known == "N" else INVALID
-    return int(result or DONE)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from hibor.quota.errors import LedgerInvalid
 from hibor.quota.family import Automaton
 from hibor.quota.fold import Fold
 from hibor.quota.scan import Marks, scan
+from hibor.quota.statement import DOWNLOAD, UNEXPLAINED, Entry, statement
 
 INVALID: Final = ERROR_EXITS["StateUncertain"]
 SHOWN_DAYS: Final = 7
@@ -48,6 +49,7 @@ COLUMNS: Final = (
     "run_id",
     "item_id",
 )
+STATEMENT_COLUMNS: Final = ("entry", *COLUMNS, "tapped_at", "units", "balance", "label")
 
 
 @attrs.define(kw_only=True)
@@ -168,44 +170,85 @@ def build(words: Words) -> click.Command:
                 raise Refusal("quota.invalid", exit_code=INVALID, account=name, line=error.line) from error
             uses += [use for use in found if day is None or use.day == day]
         _name_reports(uses, place)
-        if csv_wanted:
-            _csv(uses, words)
-            return DONE
         by_account: dict[str, list[Use]] = defaultdict(list)
         for use in uses:
             by_account[use.account].append(use)
+        days_of = (
+            {name: statement(its, place, name, day) for name, its in by_account.items()} if day else {}
+        )
+        if csv_wanted and day:
+            lines = [_line(one, name, day, words) for name, its in days_of.items() for one in its]
+            _csv(lines, STATEMENT_COLUMNS, words)
+            return DONE
+        if csv_wanted:
+            _csv([_row(use) for use in uses], COLUMNS, words)
+            return DONE
         for name, its in by_account.items():
-            _tell(name, its, words, answers, detailed=day is not None)
+            _tell(name, its, words, answers, days_of.get(name, ()))
         if not uses:
             answers.tell(words("quota.empty"))
         days = {name: sums_by_day(its) for name, its in by_account.items()}
-        answers.document({"accounts": days, "uses": [attrs.asdict(use) for use in uses] if day else []})
+        answers.document(
+            {
+                "accounts": days,
+                "uses": [attrs.asdict(use) for use in uses] if day else [],
+                "statement": {
+                    name: [attrs.asdict(one, filter=_no_use) for one in its]
+                    for name, its in days_of.items()
+                },
+            }
+        )
         return DONE
 
     return quota
 
 
-def _tell(account: str, uses: Sequence[Use], words: Words, answers: Answers, *, detailed: bool) -> None:
+def _no_use(attribute: attrs.Attribute[Any], _value: Any) -> bool:
+    return attribute.name != "use"
+
+
+def _tell(
+    account: str, uses: Sequence[Use], words: Words, answers: Answers, lines: Sequence[Entry]
+) -> None:
     answers.tell(words("quota.heading", account=account))
     for day, sums in list(sums_by_day(uses).items())[:SHOWN_DAYS]:
         limit = words("quota.no_limit") if sums["limit"] is None else sums["limit"]
         answers.tell("  " + words("quota.line", **{**sums, "day": day, "limit": limit}))
-    if not detailed:
-        return
-    for use in uses:
-        title = use.title or use.report_id
-        answers.tell(f"  {use.at[11:19]}  {words(f'page.quota_effect.{use.state}')}  {title}")
+    for one in lines:
+        if one.entry == DOWNLOAD and one.use is not None:
+            title = one.use.title or one.use.report_id
+            effect = words(f"page.quota_effect.{one.use.state}")
+            answers.tell(f"  {one.use.at[11:19]}  {effect}  {title}")
+            continue
+        unknown = words("quota.no_limit")
+        shown = {
+            name: unknown if value is None else value
+            for name, value in (("balance", one.balance), ("label", one.label), ("units", one.units))
+        }
+        key = "ends" if one.entry != UNEXPLAINED else "unexplained"
+        at = " " * 8 if one.at is None else one.at[11:19]
+        answers.tell(f"  {at}  " + words(f"quota.{key}", entry=words(f"quota.entry.{one.entry}"), **shown))
 
 
-def _csv(uses: Sequence[Use], words: Words) -> None:
-    """One line a reservation; a byte order mark for spreadsheets when the output goes to a file."""
+def _row(use: Use) -> Mapping[str, Any]:
+    return attrs.asdict(use)
+
+
+def _line(one: Entry, account: str, day: str, words: Words) -> Mapping[str, Any]:
+    """A line of the statement as the columns name it."""
+    shown = dict.fromkeys(STATEMENT_COLUMNS) if one.use is None else dict(_row(one.use))
+    values = attrs.asdict(one, filter=_no_use)
+    return {**shown, **values, "account": account, "day": day, "entry": words(f"quota.entry.{one.entry}")}
+
+
+def _csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], words: Words) -> None:
+    """A byte order mark for spreadsheets when the output goes to a file."""
     if not sys.stdout.isatty():
         sys.stdout.write("\ufeff")
     writer = csv.writer(sys.stdout, lineterminator="\r\n")
-    writer.writerow([words(f"quota.column.{name}") for name in COLUMNS])
-    for use in uses:
-        value: Mapping[str, Any] = attrs.asdict(use)
-        writer.writerow([_cell(value[name]) for name in COLUMNS])
+    writer.writerow([words(f"quota.column.{name}") for name in columns])
+    for row in rows:
+        writer.writerow([_cell(row[name]) for name in columns])
 
 
 def _cell(value: Any) -> str:

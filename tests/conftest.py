@@ -9,8 +9,12 @@ from pathlib import Path
 
 import attrs
 import pytest
+from hypothesis import settings
 
 from tests.main_job import MainJob, Run
+
+
+settings.register_profile("deep", max_examples=1000, deadline=None)
 
 
 @attrs.frozen

@@ -91,12 +91,15 @@ class Practice:
 
     def tap_label(self, label: str) -> None:
         """Tap what says `label`, when it has come."""
+        self.finger().tap(*self.see(label).bounds.center)
+
+    def see(self, label: str) -> UiNode:
+        """What can be tapped and says `label`, when it has come."""
         device = self.finger()
         for _ in range(30):
             found: list[UiNode] = [n for n in device.dump().nodes if n.clickable and n.label.strip() == label]
             if len(found) == 1:
-                device.tap(*found[0].bounds.center)
-                return
+                return found[0]
             self.case.clock.sleep(0.5)
         raise AssertionError(f"{label} did not come")
 

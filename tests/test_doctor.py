@@ -31,6 +31,9 @@ from tests.doctor_bench import Hands, Practice, practice
 from tests.main_job import MainJob, check_streams, events, truth
 
 ROOT = Path(__file__).parents[1]
+STUDY_S = 4.0
+"""How long a person looks at what a tap brought, in seconds of the phone: the doctor looks meanwhile."""
+OFFLINE_AT = 'kind = "link_offline"\nsite = "shell"\nmatch = "uiautomator"\ntimes = 0\ncall = '
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +133,25 @@ def test_a_drifted_anchor_is_named_with_its_nearest(adb_server: PrivateAdbServer
         assert page.status == "fail" and "report_list" in page.detail and page.fix
 
 
+@pytest.mark.parametrize(
+    "kind, fix",
+    [
+        (f"{OFFLINE_AT}2", "device_offline"),
+        (f"{OFFLINE_AT}5", "device_offline"),
+        ('kind = "captcha_wall"\nsite = "open_detail"', "wall"),
+    ],
+)
+def test_what_ends_an_examination_has_its_own_advice_and_is_said_once(
+    adb_server: PrivateAdbServer, tmp_path: Path, kind: str, fix: str
+) -> None:
+    scenario = tmp_path / "broken.toml"
+    scenario.write_text(f'description = "broken"\n[[fault]]\n{kind}\n', encoding="utf-8")
+    with practice(adb_server, tmp_path, scenario, hands=Hands(yes=True)) as run:
+        assert examine(run.case, Wishes(walk=True, yes=True))[1] == 1
+        failed = [row for row in run.case.rows if row.status == "fail" and row.check != "hold"]
+        assert [row.fix for row in failed] == [Words("en")(f"doctor.fixes.{fix}")], run.case.rows
+
+
 def test_mended_and_entered_looks_again(
     adb_server: PrivateAdbServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,14 +171,20 @@ def test_mended_and_entered_looks_again(
         assert said.index("Not ready") < said.rindex("Ready.") and hands.asked == ["doctor.ask.again"]
 
 
-def learn_with_hands(run: Practice, out: Path, button: str = "下载") -> tuple[str, int]:
-    """A person taps 下载, leaves the question open until the doctor has seen it, confirms it."""
+def learn_with_hands(run: Practice, out: Path, *further: str) -> tuple[str, int]:
+    """A person taps 下载, leaves the question open until the doctor has seen it, confirms it, and then taps
+    what the app needs `further` until the file is where adb can see it."""
 
     def download() -> None:
         run.hands.heard("doctor.find.ready").wait(60)
-        run.tap_label(button)
+        run.tap_label("下载")
         assert run.hands.heard("doctor.learn.seen_question").wait(60)
         run.tap_label("确定")
+        for label in further:
+            if label == "分享":
+                run.see("打开")
+            run.tap_label(label)
+            run.case.clock.sleep(STUDY_S)
 
     run.hands.on["doctor.learn.download"] = download
     result = examine(run.case, Wishes(learn=out, find_file=True, yes=True))
@@ -184,6 +212,24 @@ def test_a_learned_profile_collects_from_the_second_app_without_a_hand_edit(
     assert sources == ["CACHE_REUSE"] * 4 + ["NEW_TRIGGER"] * 6
     served = [line for line in truth(library) if line["event"] == "served"]
     assert len(served) == 6 == sum(event["type"] == "CONFIRMED" for event in events(library))
+
+
+def test_an_export_is_learned_and_collected_by_without_a_hand_edit(
+    adb_server: PrivateAdbServer, tmp_path: Path
+) -> None:
+    out = tmp_path / "learned.toml"
+    with practice(adb_server, tmp_path, "app3", hands=Hands(yes=True)) as run:
+        status, code = learn_with_hands(run, out, "分享", "保存到手机")
+        assert (status, code) == ("READY", 0), [row for row in run.case.rows if row.status != "ok"]
+    learned, shipped = parse_profile(out.read_bytes(), out.name), load_profile("hibor-sim-3")
+    assert (learned.cache.acquire, learned.cache.folders) == ("export", shipped.cache.folders)
+    assert [step.tap for step in learned.cache.export] == [step.tap for step in shipped.cache.export]
+    if os.environ.get("HIBOR_DEEP") == "1":
+        library = tmp_path / "collected"
+        done = MainJob(tmp_path)("--scenario", "app3", "--library", library, "--profile", out)
+        check_streams(done)
+        assert done.summary() == (0, "COMPLETE", None), done.stderr
+        assert sorted(item["source"] for item in done.items) == ["CACHE_REUSE"] * 4 + ["NEW_TRIGGER"] * 6
 
 
 def test_without_a_download_the_draft_says_what_it_guesses(

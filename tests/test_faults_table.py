@@ -6,6 +6,7 @@ The judge itself is tested first: a table whose judge cannot say no proves nothi
 from __future__ import annotations
 
 import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tools.faults.__main__ import main, table
 from tools.faults.books import Books, Evidence, Family
 from tools.faults.expect import ExpectationError, Expected, RunExpected, load_expected
 from tools.faults.judge import always, judge
-from tools.faults.play import Played, RunSeen, one_document
+from tools.faults.play import ROOT, Played, RunSeen, one_document
 from tools.faults.show import Row, as_html, as_text, as_values
 
 FEW = ("anchor_drift", "captcha_wall", "link_drop_staging_pull", "pdf_html", "tap_ack_lost")
@@ -41,8 +42,10 @@ ITEM = {
     "error_or_note": "NONE",
     "quota_state": "CONFIRMED",
     "report_id": "HB1",
+    "item_id": "item1",
 }
 DOCUMENT: dict[str, Any] = {
+    "run_id": "r1",
     "status": "COMPLETE",
     "exit_code": 0,
     "stop_reason": None,
@@ -50,6 +53,7 @@ DOCUMENT: dict[str, Any] = {
     "recovered": [],
     "timing": {"phone_time_s": 100.0, "deadline_s": 600.0},
     "quota": {"unexplained": 0},
+    "paths": {"evidence": []},
 }
 GOOD = RunSeen(0, DOCUMENT, "", False, 1.0, BOOKS)
 EXPECTED = Expected(
@@ -131,6 +135,26 @@ def test_a_saved_screen_needs_xml_words_and_a_picture_or_why_there_is_none() -> 
     assert problems("failure", "screen.png", "screen.xml") != []
 
 
+def test_a_screen_that_stopped_something_is_whole_and_named_by_the_document() -> None:
+    def problems(files: tuple[str, ...], named: list[str], **more: Any) -> list[str]:
+        kept = (Evidence("05-item1", "failure", files, "runs/r1/items/05-item1/evidence"),) if files else ()
+        books = attrs.evolve(BOOKS, evidence=kept)
+        document = {**DOCUMENT, "paths": {"evidence": named}, **more}
+        return always(attrs.evolve(GOOD, document=document, books=books), "run 1")
+
+    files = ("diagnosis.txt", "screen.png", "screen.xml")
+    named = [f"runs/r1/items/05-item1/evidence/{name}" for name in files]
+    code = "STOP:UI_ANCHOR_DRIFT"
+    drifted = {**ITEM, "status": "STOPPED", "error_or_note": code, "quota_state": "RESERVED"}
+    stopped = {"status": "STOPPED", "stop_reason": {"code": "ACCESS_CONTROL_PRESENT"}}
+    assert problems(files, named) == []
+    assert problems(files, named, items=[drifted], **stopped) == []
+    assert "no whole record" in problems(files[:2], named[:2])[0]
+    assert "names other screens" in problems(files, named[:2])[0]
+    assert "UI_ANCHOR_DRIFT without" in problems((), [], items=[drifted])[0]
+    assert "ACCESS_CONTROL_PRESENT without" in problems((), [], **stopped)[0]
+
+
 @pytest.mark.parametrize("text", [b"", b"{}{}\n", b"{}", b"[]\n", b"note\n{}\n", b"\xff\n"])
 def test_only_one_document_counts(text: bytes) -> None:
     assert one_document(text) is None
@@ -142,6 +166,19 @@ def test_only_one_document_counts(text: bytes) -> None:
 
 def test_every_scenario_has_a_row_and_every_row_a_scenario() -> None:
     assert set(load_expected()) == set(scenario_names())
+
+
+def test_every_fault_of_the_catalogue_has_a_scenario_or_a_test_that_is_there() -> None:
+    named = {row for one in load_expected().values() for row in one.rows}
+    areas = tomllib.loads((ROOT / "tools" / "faults" / "catalogue.toml").read_text(encoding="utf-8"))
+    assert set(areas) == {"ADB", "UI", "PDF", "PUB", "SCAN"}
+    for area, faults in areas.items():
+        for fault, tests in faults.items():
+            assert tests or fault in named, f"{area} {fault} is met nowhere"
+            for test in tests:
+                path, _, name = test.partition("::")
+                source = (ROOT / "tests" / path).read_text(encoding="utf-8")
+                assert f"def {name}(" in source, test
 
 
 @pytest.mark.parametrize(

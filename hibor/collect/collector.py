@@ -20,6 +20,7 @@ from fsm import Tables
 from generated.governance import GUARD_RAILS
 from hibor.clock import SystemClock
 from hibor.collect import preflight
+from hibor.collect.awake import keep_awake
 from hibor.collect.breaker import Canary, CircuitBreaker
 from hibor.collect.deadline import Deadline
 from hibor.collect.experience import experience
@@ -131,11 +132,16 @@ class Collector:
         self._open_services(stack)
         services = self._services
         self._open_ledger(stack)
+        services.on_stage = self.progress.item_at
+        self.progress.doing("preflight")
         phone = preflight.open_phone(self.station, self.task, services)
         self.phone = phone
         services.day = services.calendar.day(services.clock.now())
+        if not self.orders.dry_run:
+            keep_awake(services, phone.serial_hash, stack, wanted=self.task.policy.keep_awake)
         self._open_app()
         if not self.orders.dry_run:
+            self.progress.doing("recovering")
             self._recover()
         # What recovery found to be paid was paid before the label was read: it explains no later drop of it.
         self._confirmed_before = services.require_ledger().sums(services.day).confirmed
@@ -208,6 +214,7 @@ class Collector:
         key = "preflight_no_label" if label is None else "preflight"
         left = None if label is None else label.left
         self.progress.say(key, model=phone.model, version=phone.app_version, left=left)
+        self.progress.phone(phone.model, phone.app_version, self.quota.safe_before, services.pacer.left_s)
 
     def _open_quota(self, label: Label | None) -> None:
         services = self._services
@@ -254,6 +261,7 @@ class Collector:
         if self.orders.dry_run:
             self._show_plan(selected)
             return
+        self.progress.chosen([(one.entry.report_id, one.entry.title, one.source) for one in selected])
         self.schedule = self._schedule(selected, stack)
         self.schedule.run(selected, spare)
         self._want_unfunded(self.schedule)
@@ -290,6 +298,7 @@ class Collector:
 
     def _discover(self) -> FeedReading:
         services = self._services
+        self.progress.doing("reading_list")
         reading = read_feed(
             services.require_app(),
             services.clock,
@@ -405,6 +414,7 @@ class Collector:
             return
         sums = services.ledger.sums(services.day)
         quota = self.quota
+        self.progress.doing("closing")
         label = self._label_after()
         quota.reserved, quota.confirmed, quota.uncertain = sums.reserved, sums.confirmed, sums.uncertain
         quota.safe_after = services.ledger.safe_available(
@@ -413,6 +423,8 @@ class Collector:
         quota.label_after = label
         if quota.label_before is not None and label is not None:
             quota.unexplained = quota.label_before - label - (sums.confirmed - self._confirmed_before)
+        if quota.unexplained is not None and quota.unexplained > 0:
+            self.progress.warn("unexplained", count=quota.unexplained)
         if quota.safe_after is not None:
             self.progress.say("quota_left", left=quota.safe_after)
 

@@ -21,6 +21,7 @@ from generated.governance import COMMAND_EXITS, RUN_STATUSES
 from generated.ledger import AUTOMATON
 from hibor.clock import Clock, SystemClock
 from hibor.collect import preflight
+from hibor.collect.awake import give_back
 from hibor.collect.deadline import Deadline
 from hibor.collect.services import Services
 from hibor.collect.session import open_station
@@ -31,7 +32,7 @@ from hibor.items import leftovers
 from hibor.items.leftovers import Broken
 from hibor.items.recovery import Recovered, recover_all
 from hibor.locks import Locks
-from hibor.messages import text
+from hibor.messages import default_lang, text
 from hibor.package.layout import Library, new_run_id
 from hibor.package.manifest import Manifest
 from hibor.people.recover_telling import Telling
@@ -79,23 +80,27 @@ class LedgerReading:
 def recover_session(options: Mapping[str, Any]) -> int:
     """Do what the options say; prints the answer and returns the exit code."""
     logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
-    telling = Telling(options.get("lang") or "en", as_json=options["as_json"], quiet=options["quiet"])
+    telling = Telling(options["lang"] or default_lang(), as_json=options["as_json"], quiet=options["quiet"])
     try:
         task, simulated = resolve(options)
-        telling.lang = options.get("lang") or task.lang
+        if options["task"] and not options["lang"]:
+            telling.lang = task.lang
         if options["only_list"] or options["dry_run"]:
             return _show(options, task, telling)
         return _recover(options, task, simulated, telling)
     except (TaskError, ValueError) as error:
-        return telling.refuse("refused", COMMAND_EXITS["usage"], detail=str(error))
+        return telling.refuse(
+            "refused", COMMAND_EXITS["usage"], code=RunStop("task_invalid", "").code, detail=str(error)
+        )
     except RunStop as stop:
         if stop.busy:
             return telling.refuse("busy", _EXITS["BUSY"], holder=stop.detail)
         if stop.uncertain:
-            return telling.refuse("ledger", _EXITS["STATE_UNCERTAIN"], detail=stop.detail)
-        return telling.refuse("refused", COMMAND_EXITS["usage"], detail=stop.detail)
+            return telling.refuse("ledger", _EXITS["STATE_UNCERTAIN"], code=stop.code, detail=stop.detail)
+        return telling.refuse("refused", COMMAND_EXITS["usage"], code=stop.code, detail=stop.detail)
     except LedgerInvalid as error:
-        return telling.refuse("ledger", _EXITS["STATE_UNCERTAIN"], detail=str(error))
+        doubt = RunStop(error.failure, str(error))
+        return telling.refuse("ledger", _EXITS["STATE_UNCERTAIN"], code=doubt.code, detail=doubt.detail)
     except DurableError as error:
         return telling.refuse("refused", COMMAND_EXITS["found"], detail=str(error))
 
@@ -130,7 +135,7 @@ def _only_account(task: Task, options: Mapping[str, Any]) -> str:
             except ValueError as error:
                 raise LedgerInvalid(path, 1, str(error)) from error
     if len(found) > 1:
-        raise ValueError(text(options.get("lang") or "en", "recover.account"))
+        raise ValueError(text(options["lang"] or default_lang(), "recover.account"))
     return found[0] if found else EMBEDDED_ACCOUNT
 
 
@@ -225,7 +230,7 @@ def _station(
         try:
             station = stack.enter_context(open_station({**options, "scenario": None}, task, simulated))
         except RunStop as stop:
-            telling.without_phone(stop.detail)
+            telling.without_phone(stop.code, stop.detail)
             station = None
         yield station
 
@@ -233,10 +238,11 @@ def _station(
 def _phone(station: Station, task: Task, services: Services, telling: Telling) -> bool:
     """Reach phone and app; a phone that cannot be reached is said and done without."""
     try:
-        preflight.open_phone(station, task, services)
+        phone = preflight.open_phone(station, task, services)
+        give_back(services, phone.serial_hash)
     except RunStop as stop:
         services.device = services.app = services.cache = services.profile = None
-        telling.without_phone(stop.detail)
+        telling.without_phone(stop.code, stop.detail)
         return False
     return True
 

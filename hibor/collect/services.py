@@ -135,7 +135,7 @@ class Services:
     pages_are_exact: bool = False
     pull_limit_bytes: int = 512 * 1024 * 1024
     started_at: str = ""
-    on_stage: Callable[[Any], None] = lambda item: None
+    on_stage: Callable[[Any], None] = lambda item: None  # an `ItemRun` begins a work, or has ended
     on_outcome: Callable[[str, str], None] = lambda reason, detail: None  # the sign an outcome rests on
 
     @property

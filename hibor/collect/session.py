@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 
 from generated.governance import GUARD_RAILS
+from generated.presence import STATES
 from generated.stamp import SPEC_SHA256
 from hibor import __version__
 from hibor.clock import SystemClock
@@ -23,6 +24,7 @@ from hibor.collect.consent import require_consent
 from hibor.collect.deadline import Deadline
 from hibor.collect.governance import RunFacts
 from hibor.collect.interrupts import Interrupts
+from hibor.collect.plan import read_plan
 from hibor.collect.station import (
     DEFAULT_SCENARIO,
     DEFAULT_TIME_SCALE,
@@ -41,11 +43,12 @@ from hibor.package.delivery import run_delivery
 from hibor.package.layout import new_run_id
 from hibor.package.manifest import ManifestInvalid
 from hibor.package.run_terminal import RunDocument, StopReason
-from hibor.people.progress import Progress
+from hibor.people.progress import Progress, ProgressLog
 from hibor.task import Task, TaskError, load_task, with_options
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+LAST_STAGE: Final = len(STATES) - 1
 
 
 def run_session(options: Mapping[str, Any]) -> int:
@@ -54,11 +57,12 @@ def run_session(options: Mapping[str, Any]) -> int:
     with interrupts.installed():
         try:
             task, simulated = resolve_task(options)
+            check_plan(options)
         except (TaskError, ValueError) as error:
             interrupts.tell()
-            return refuse(str(error), lang=options.get("lang"))
+            return refuse(str(error), options.get("lang") or default_lang())
         progress = Progress(task.lang, quiet=bool(options["quiet"]))
-        log_to_stderr(bool(options["verbose"]))
+        log_to_stderr(bool(options["verbose"]), progress)
         try:
             return _with_station(options, task, simulated, progress, interrupts)
         except KeyboardInterrupt:
@@ -105,7 +109,9 @@ def _collect(
         try:
             if not station.simulated:
                 require_consent(station, task, progress, assume_yes=bool(options["yes"]))
-            collector.run(held)
+            wanted = not (options["dry_run"] or options["verbose"])
+            with progress.shown(wanted=wanted, last_stage=LAST_STAGE, simulated=station.simulated):
+                collector.run(held)
         except RunStop as stop:
             collector.stop = stop
         except KeyboardInterrupt:
@@ -150,6 +156,24 @@ def resolve_task(options: Mapping[str, Any]) -> tuple[Task, bool]:
     return task, simulated
 
 
+def check_plan(options: Mapping[str, Any]) -> None:
+    """A plan that cannot be read, or would replace a file, is said before a phone is asked for anything.
+
+    Raises ValueError.
+    """
+    if not options["plan"]:
+        return
+    path = Path(options["plan"])
+    if options["dry_run"]:
+        if path.exists():
+            raise ValueError(f"--plan: {path} exists already and is not replaced")
+        return
+    try:
+        read_plan(path)
+    except RunStop as stop:
+        raise ValueError(stop.detail) from stop
+
+
 @contextmanager
 def open_station(options: Mapping[str, Any], task: Task, simulated: bool) -> Iterator[Station]:
     """The phone a command works with: the simulated one, started and ended with this block, or a real one.
@@ -185,15 +209,14 @@ def parse_duration_s(text: str) -> float:
     return float(found[1]) * _SECONDS[found[2]]
 
 
-def refuse(message: str, lang: str | None = None) -> int:
+def refuse(message: str, lang: str) -> int:
     """End with TASK_INVALID before there is a task; prints the document and returns its exit code."""
-    progress = Progress(lang if lang in ("zh", "en") else "en")
-    return _emit(_stopped_document(RunStop("task_invalid", message), None), progress, None)
+    return _emit(_stopped_document(RunStop("task_invalid", message), None), Progress(lang), None)
 
 
-def end_interrupted() -> int:
+def end_interrupted(lang: str) -> int:
     """End with INTERRUPTED before there is a task; prints the document and returns its exit code."""
-    return _emit(_stopped_document(_interrupted(), None), Progress("en"), None)
+    return _emit(_stopped_document(_interrupted(), None), Progress(lang), None)
 
 
 def _stopped_document(stop: RunStop, task: Task | None) -> dict[str, Any]:
@@ -239,6 +262,7 @@ def _document(collector: Collector, station: Station) -> dict[str, Any]:
             "library": str(collector.library.root),
             "run": collector.library.relative(run.path),
             "delivery": collector.library.relative(run.delivery),
+            "evidence": [collector.library.relative(path) for path in run.evidence_files()],
         }
     values = document.build()
     values["counts"].update(extras_of(collector))
@@ -277,6 +301,7 @@ def _emit(
         sys.stdout.flush()
     except BrokenPipeError:
         progress.warn("stdout_closed")
+    progress.last_frame()
     reason = document["stop_reason"]
     if collector is None and reason is not None:
         progress.warn("stopped", **reason)
@@ -354,10 +379,10 @@ def _write_page(collector: Collector) -> None:
         logging.getLogger("hibor").error("report.html could not be written", exc_info=error)
 
 
-def log_to_stderr(verbose: bool) -> None:
+def log_to_stderr(verbose: bool, progress: Progress) -> None:
     """The run's log on stderr: everything for `--verbose`, else defects alone."""
     logging.basicConfig(
-        stream=sys.stderr,
+        handlers=[ProgressLog(progress)],
         level=logging.INFO if verbose else logging.ERROR,
         format="%(levelname)s %(name)s: %(message)s",
         force=True,

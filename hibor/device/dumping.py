@@ -4,20 +4,20 @@ Rules of this file: the dump file is removed, written and read in one shell call
 and an old file can never be taken for a new one (fault F34); what `uiautomator` prints decides, never its
 exit code (faults F29, F31); every attempt is counted and the whole is bounded by attempts and by the
 caller's deadline; what worked is remembered per screen. "null root node" is retried; a screen that never
-idles gets `--compressed`, then a swipe that moves its banner away; a taken slot is an answer of its own and
-is not fought over (fault F44).
+idles gets `--compressed`, and is an error of its own after that: only who knows the screen may swipe its
+banner away; a taken slot is an answer of its own and is not fought over (fault F44).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal, Protocol
 
 import attrs
 
 from hibor.clock import Clock
-from hibor.device.errors import DeviceError
+from hibor.device.errors import DeviceError, NeverIdle
 from hibor.device.shellout import ShellResult
 from hibor.device.uitree import LIMIT_BYTES, UiTree, parse_tree
 
@@ -76,22 +76,21 @@ class Dumper:
         *,
         timeout_s: float = 30.0,
         path: str = DUMP_PATH,
-        swipe_away: Callable[[], object] | None = None,
     ) -> None:
         self._run = run
         self._clock = clock
         self._timeout_s = timeout_s
         self._path = path
         self._compressed: dict[str, bool] = {}
-        self.swipe_away = swipe_away
         self.last: DumpTiming | None = None
 
     def dump(self, screen_key: str = "") -> UiTree:
-        """One readable dump. Raises `dump_unreadable`, `ui_slot_taken`, or what the link raises."""
+        """One readable dump. Raises `dump_unreadable` (`NeverIdle` for a screen that does not come to rest),
+        `ui_slot_taken`, or what the link raises."""
         begun_s = self._clock.monotonic_s()
         deadline_s = begun_s + self._timeout_s
         compressed = self._compressed.get(screen_key, False)
-        null_roots, swiped, tries = 0, False, 0
+        null_roots, tries = 0, 0
         while True:
             left_s = deadline_s - self._clock.monotonic_s()
             if left_s <= 0:
@@ -108,15 +107,13 @@ class Dumper:
             if trouble == "not_idle" and not compressed:
                 compressed = True
                 continue
-            if trouble == "not_idle" and self.swipe_away is not None and not swiped:
-                swiped = True
-                self.swipe_away()
-                continue
             null_roots += 1
-            if trouble in ("not_idle", "refused") or null_roots >= NULL_ROOT_TRIES:
-                raise DeviceError(
-                    "dump_unreadable", f"uiautomator gave no dump after {tries} attempts: {line or trouble}"
-                )
+            words = f"uiautomator gave no dump after {tries} attempts: {line or trouble}"
+            if trouble == "not_idle":
+                self._compressed[screen_key] = True
+                raise NeverIdle(words)
+            if trouble == "refused" or null_roots >= NULL_ROOT_TRIES:
+                raise DeviceError("dump_unreadable", words)
             self._clock.sleep(NULL_ROOT_PAUSE_S)
 
     def _attempt(self, compressed: bool, timeout_s: float) -> UiTree | tuple[Trouble, str]:

@@ -124,5 +124,15 @@ class DeviceError(Exception):
         return (_rebuild, (self.failure, self.detail, self.command_sent))
 
 
+class NeverIdle(DeviceError):
+    """The screen never came to rest, compressed dump or not: something on it moves (fault F31)."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("dump_unreadable", detail)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (NeverIdle, (self.detail,))
+
+
 def _rebuild(failure: str, detail: str, command_sent: bool) -> DeviceError:
     return DeviceError(failure, detail, command_sent=command_sent)

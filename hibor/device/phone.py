@@ -100,11 +100,6 @@ class ShellPhone(ABC):
         """What was read at opening."""
         return self._identity
 
-    @property
-    def dumper(self) -> Dumper:
-        """The dump strategies, for timing figures and the banner hook."""
-        return self._dumper
-
     def _failed(self, failure: str, detail: str, sent: bool = True) -> DeviceError:
         return DeviceError(failure, detail, command_sent=sent, secrets=self._secrets)
 

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Final
 
 from hibor.clock import Clock
-from hibor.device.errors import DeviceError
+from hibor.device.errors import DeviceError, NeverIdle
 from hibor.device.evidence import ScreenEvidence, capture, evidence_of
 from hibor.device.profile_types import MAX_DISMISSALS, Profile
 from hibor.device.protocol import Device, Screen, TapResult
@@ -27,6 +27,11 @@ from hibor.device.windows import require_app, require_no_wall
 
 MACHINE_AGE_S: Final = 0.3
 MIN_LOOKS: Final = 3
+
+BANNER_SWIPES: Final = 3
+BANNER_SHARE: Final = 0.1
+"""What of the screen's height one swipe moves a banner by that keeps the list from resting."""
+BANNER_MS: Final = 600
 
 
 class Looker:
@@ -64,11 +69,35 @@ class Looker:
     def raw_look(self, screen_key: str = "") -> UiTree:
         """A dump, whatever it shows."""
         begun_s = self.clock.monotonic_s()
-        tree = self._pictured_dump(screen_key) if self._picturing else self.device.dump(screen_key)
+        tree = self._dump(screen_key)
         self.dump_s = self.clock.monotonic_s() - begun_s
         self._dumps_s.append(self.dump_s)
         self.last_tree = tree
         return tree
+
+    def _dump(self, screen_key: str) -> UiTree:
+        """A dump; on the app's list a banner that keeps the screen from resting is swiped away, a little at a
+        time, so that as few rows as can be go with it (design 5 "Adapter").
+        """
+        take = self._pictured_dump if self._picturing else self.device.dump
+        for _ in range(BANNER_SWIPES):
+            try:
+                return take(screen_key)
+            except NeverIdle:
+                if screen_key != "list" or not self._on_list():
+                    raise
+            size = self.device.screen()
+            x, start = size.width // 2, size.height * 2 // 3
+            reach = int(size.height * BANNER_SHARE)
+            require_accepted(self.device.swipe(x, start, x, start - reach, BANNER_MS))
+            self.clock.sleep(self.profile.pace.swipe_settle_s)
+        return take(screen_key)
+
+    def _on_list(self) -> bool:
+        """Whether the phone says that the app's list page has the focus."""
+        focus, app = self.device.focus(), self.profile.app
+        ours = focus.package == app.package and focus.user == 0 and not focus.locked
+        return ours and bool(app.list_activity) and (focus.activity or "").endswith(app.list_activity)
 
     def median_dump_s(self) -> float:
         """What a dump took so far, in seconds of the clock; 0 before the first one."""

@@ -21,7 +21,7 @@ from hibor.device.profile import Profile
 from hibor.device.protocol import Device, PackageInfo
 from hibor.device.uitree import UiTree
 from hibor.doctor.person import Person
-from hibor.doctor.rows import Row, Status
+from hibor.doctor.rows import Row, Status, Stop
 from hibor.durable import Durable, DurableError
 from hibor.messages import failure_text
 from hibor.package.layout import Library
@@ -30,6 +30,15 @@ from hibor.people.commandline import Words
 
 FOLDER_STEP: Final = "library.folder"
 WRITE_STEP: Final = "doctor.write"
+OWN_FIXES: Final = {
+    "server_unreachable": "server_unreachable", "link_lost": "device_offline",
+    "device_offline": "device_offline", "device_unauthorized": "device_unauthorized",
+    "device_ambiguous": "device_ambiguous", "device_locked": "device_locked",
+    "foreign_window": "foreign_window", "ui_slot_taken": "ui_slot_taken", "dump_unreadable": "dump",
+    "access_control": "wall",
+}  # fmt: skip
+"""What a person does about a failure, whichever check met it."""
+GONE: Final = frozenset({"server_unreachable", "link_lost", "device_offline", "device_unauthorized"})
 NAMELESS_FOLDER: Final = "hibor-doctor"
 """Where pictures go when no library is named."""
 
@@ -91,14 +100,30 @@ class Case:
         return row
 
     def failed(
-        self, check: str, error: DeviceError, *, fix: str = "", about: str = "", status: Status = "fail"
+        self,
+        check: str,
+        error: DeviceError,
+        *,
+        fix: str = "",
+        about: str = "",
+        status: Status = "fail",
+        ends: bool = True,
     ) -> Row:
-        """A row for what the phone or its link said."""
+        """A row for what the phone or its link said; `fix` where the failure has none of its own.
+
+        Raises `Stop` for a link that is gone, because every later check would only say the same (fault F01);
+        with `ends` False the caller does that.
+        """
         if error.failure == "access_control":
             self.walled = True
+        gone = error.failure in GONE
+        status = "fail" if gone else status
+        fix = OWN_FIXES.get(error.failure, fix)
         advice = self.words(f"doctor.fixes.{fix}") if fix else ""
         row = Row(check, status, self.why(error), advice, about)
         self.rows.append(row)
+        if gone and ends:
+            raise Stop(row)
         return row
 
     def why(self, error: DeviceError) -> str:

@@ -31,10 +31,6 @@ BRANDS: Final = (
 )  # fmt: skip
 LEAST_SCREEN_TIMEOUT_S: Final = 600
 APP_FAILURES: Final = ("package_missing", "package_cloned")
-DEVICE_FIXES: Final = {
-    "device_unauthorized": "device_unauthorized", "device_ambiguous": "device_ambiguous",
-    "device_offline": "device_offline",
-}  # fmt: skip
 
 
 def check_adb(case: Case) -> None:
@@ -66,7 +62,7 @@ def check_device(case: Case) -> None:
         device = station.open_device()
         facts = device.properties("ro.product.model", "ro.build.version.release")
     except DeviceError as error:
-        row = case.failed("device", error, fix=DEVICE_FIXES.get(error.failure, "device_offline"))
+        row = case.failed("device", error, fix="device_offline", ends=False)
         _list_transports(case)
         raise Stop(row) from error
     case.device, case.model = device, facts["ro.product.model"]

@@ -83,7 +83,7 @@ def examine(case: Case, wishes: Wishes) -> tuple[str, int]:
     except Stop:
         case.add("rest", "skip", "rest")
     except DeviceError as error:
-        case.failed("phone", error, fix="device_offline")
+        case.failed("phone", error, fix="device_offline", ends=False)
     _hold(case)
     return verdict(case.rows)
 

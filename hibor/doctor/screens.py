@@ -204,10 +204,7 @@ def check_dumps(case: Case) -> UiTree | None:
         assert tree is not None
         require_app(tree, case.require_profile())
     except DeviceError as error:
-        fix = (
-            error.failure if error.failure in ("ui_slot_taken", "device_locked", "foreign_window") else "dump"
-        )
-        case.failed("dump", error, fix=fix)
+        case.failed("dump", error, fix="dump")
         if tree is not None:
             case.shoot("foreign", tree)
         return None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 import click
 
+from hibor.messages import reason_text
 from hibor.people.commandline import (
     DONE,
     FOUND,
@@ -200,9 +201,9 @@ def _work(words: Words, options: Mapping[str, Any]) -> int:
     from hibor.people.progress import Progress
 
     answers = Answers(words, quiet=options["quiet"], json_wanted=options["json_wanted"])
-    task, simulated = _task(options)
+    task, simulated = _task(options, words)
     progress = Progress(words.lang, quiet=options["quiet"])
-    log_to_stderr(False)
+    log_to_stderr(False, progress)
     interrupts = Interrupts()
     phone = options["phone"]
     try:
@@ -226,14 +227,15 @@ def _work(words: Words, options: Mapping[str, Any]) -> int:
                 raise
     except RunStop as stop:
         raise Refusal(
-            "farm.work.stopped", exit_code=_exit_of(stop), code=stop.code, detail=stop.detail
+            "farm.work.stopped", exit_code=_exit_of(stop), code=stop.code, detail=_told(words, stop)
         ) from stop
     return _tell_work(answers, phone, worker)
 
 
-def _task(options: Mapping[str, Any]) -> tuple[Any, bool]:
+def _task(options: Mapping[str, Any], words: Words) -> tuple[Any, bool]:
     """The task of every job, and whether the phone is a simulated one. Raises Refusal."""
     from hibor.collect.session import resolve_task
+    from hibor.collect.stops import RunStop
     from hibor.task import TaskError
 
     simulated = options["scenario"] is not None
@@ -246,7 +248,8 @@ def _task(options: Mapping[str, Any]) -> tuple[Any, bool]:
     try:
         task, simulated = resolve_task(values)
     except (TaskError, ValueError) as error:
-        raise Refusal("farm.work.unusable", why=error) from error
+        why = reason_text(words.lang, RunStop("task_invalid", "").code, str(error))
+        raise Refusal("farm.work.unusable", why=why) from error
     return (attrs.evolve(task, account=options["account"]) if options["account"] else task), simulated
 
 
@@ -273,13 +276,26 @@ def _exit_of(stop: Any) -> int:
     return decide(facts)[1]
 
 
+def _told(words: Words, stop: Any) -> str:
+    """Why a worker ended, in the reader's language."""
+    return reason_text(words.lang, stop.code, stop.detail).rstrip("。")
+
+
+def _reason(words: Words, reason: str) -> str:
+    """Why a report was not had (`CODE: detail`, perhaps with the mark of a paid one in front)."""
+    from hibor.farm.planning import PAID
+
+    head, _, detail = reason.partition(": ")
+    return f"{head}: {reason_text(words.lang, head.removeprefix(PAID), detail or head)}"
+
+
 def _tell_work(answers: Answers, phone: str, worker: Worker) -> int:
     words, ended = answers.words, worker.ended
     for report_id, reason in worker.refused.items():
-        answers.tell(words("farm.work.refused", report=report_id, reason=reason))
+        answers.tell(words("farm.work.refused", report=report_id, reason=_reason(words, reason)))
     answers.tell(words("farm.work.done", count=len(worker.delivered)))
     if ended is not None:
-        answers.warn("farm.work.stopped", code=ended.code, detail=ended.detail)
+        answers.warn("farm.work.stopped", code=ended.code, detail=_told(words, ended))
     values = {"phone": phone, "delivered": worker.delivered, "refused": worker.refused}
     answers.document({**values, "ended": None if ended is None else attrs.asdict(ended)})
     if ended is not None:
@@ -330,7 +346,12 @@ def _tell_status(answers: Answers, jobs: list[JobView]) -> None:
     failed = [job for job in jobs if job.failed]
     for job in failed:
         answers.tell(
-            words("farm.status.failed", report=job.job_id, phone=job.phone, reason=job.reason or "?")
+            words(
+                "farm.status.failed",
+                report=job.job_id,
+                phone=job.phone,
+                reason=_reason(words, job.reason or "?"),
+            )
         )
     rows = [
         {"report_id": job.job_id, "phone": job.phone, "state": _state(job), "reason": job.reason}

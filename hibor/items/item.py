@@ -123,6 +123,7 @@ class ItemRun:
     def refuse(self, failure: str, detail: str) -> None:
         """End the item at its first node for a reason the run knows (a NEW item that may not be opened)."""
         self._stop(failure, detail, None)
+        self.services.on_stage(self)
 
     def resume(self, action: str) -> None:
         """Take up an earlier run's item where the recovery table says; `run_host` then goes on from there."""
@@ -213,6 +214,7 @@ class ItemRun:
     def advance(self) -> None:
         """One work and its order; sets `result` when the item ended."""
         self._orders += 1
+        self.services.on_stage(self)
         node = self.machine.node
         entered_s = self.services.clock.monotonic_s()
         try:
@@ -227,6 +229,8 @@ class ItemRun:
             self._stop(*self._as_failure(error))
         finally:
             self.draft.note_stage(node, entered_s, self.services.clock.monotonic_s())
+            if self.result is not None:
+                self.services.on_stage(self)
 
     def perform(self, event: str) -> None:
         """Fire `event`: do its order's steps, probe, commit. Raises what a step raises, and FsmError."""

@@ -133,6 +133,8 @@ def _records(folder: ItemFolder, services: Services) -> tuple[Record, ...]:
         journal = Journal(folder.journal, durable, services.clock, zone)
     if journal.records:
         durable.confirm(folder.journal, services.library.root, step="recover.sync")
+        # P05 says that the bytes are on the disk (R13): a killed process may have written, not synced them.
+        durable.confirm(folder.staging, folder.path, step="recover.sync")
     return journal.records
 
 

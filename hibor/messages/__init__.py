@@ -91,6 +91,12 @@ def reason_text(lang: str, code: str, detail: str | None) -> str:
         return text(lang, "sentences.see_run") if detail else code
 
 
+def told(lang: str, detail: str, otherwise: str) -> str:
+    """A detail in the reader's language, or `otherwise`, which is in it, where there is no telling it."""
+    lines = [told_line(lang, line) for line in detail.splitlines() if line.strip()]
+    return "\n".join(filter(None, lines)) if lines and all(lines) else otherwise
+
+
 def told_line(lang: str, line: str) -> str | None:
     """One line of a detail in the reader's language; None when there is no telling it in that language."""
     if lang == "en":

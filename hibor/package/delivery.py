@@ -192,8 +192,9 @@ def _table(items: Sequence[Mapping[str, Any]], words: Words) -> list[str]:
 def _run_quota(quota: Mapping[str, Any], words: Words) -> list[str]:
     names = ("account", "day", "limit", "safe_before", "safe_after", "confirmed", "uncertain", "reserved")
     lines = _fields(*((words[name], _code(quota.get(name), words)) for name in names))
-    if quota.get("unexplained"):
-        lines += ["", words["unexplained"].format(count=quota["unexplained"])]
+    if unexplained := quota.get("unexplained"):
+        key = "unexplained" if unexplained > 0 else "unexplained_less"
+        lines += ["", words[key].format(count=abs(unexplained))]
     return lines
 
 

@@ -163,6 +163,11 @@ class RunFolder:
         found = [ItemFolder(path) for path in self.items.iterdir() if _ITEM_FOLDER.fullmatch(path.name)]
         return sorted(found, key=lambda item: (item.index, item.item_id))
 
+    def evidence_files(self) -> list[Path]:
+        """Every file kept of a screen at which the run or one of its items stopped: the run's own first."""
+        folders = [self.evidence, *(item.evidence for item in self.item_folders())]
+        return [path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())]
+
 
 @attrs.frozen
 class Library:

@@ -171,7 +171,7 @@ class Manifest:
                 return first
             raise ManifestInvalid(self.path, self._rows.index(first) + 1, "the item has another row already")
         line = row.to_line()
-        written = _parse(self.path, len(self._rows) + 1, line)
+        written = parse_row(self.path, len(self._rows) + 1, line)
         try:
             added = self._durable.append_line(self.path, line, step=step)
         except DurableError as error:
@@ -195,7 +195,7 @@ class Manifest:
         data = self._durable.read_bytes(self.path, offset_bytes=self._size_bytes)
         whole, lines = split_lines(data)
         for line in lines:
-            self._keep(_parse(self.path, len(self._rows) + 1, line))
+            self._keep(parse_row(self.path, len(self._rows) + 1, line))
             self._size_bytes += len(line) + 1
         return not whole
 
@@ -210,7 +210,8 @@ def _spell(value: dict[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _parse(path: Path, number: int, line: bytes) -> ManifestRow:
+def parse_row(path: Path, number: int, line: bytes) -> ManifestRow:
+    """The row of a line, which is line `number` of `path`. Raises `ManifestInvalid`."""
     try:
         value = json.loads(line.decode())
     except ValueError as error:

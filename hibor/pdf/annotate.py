@@ -52,20 +52,39 @@ def _draw(png: bytes, marks: Sequence[dict[str, Any]]) -> bytes:
     document = library.open()
     page = document.new_page(width=picture.width, height=picture.height)
     page.insert_image(page.rect, stream=png)
-    for mark in _joined(marks):
-        left, top, right, bottom = mark["box"]
-        color = _GOOD if mark["good"] else _BAD
-        box = library.Rect(left + 2, top + 2, max(left + 3, right - 2), max(top + 3, bottom - 2))
+    joined = _joined(marks)
+    for mark in joined:
+        page.draw_rect(_box(library, mark), color=_GOOD if mark["good"] else _BAD, width=4)
+    tags: list[Any] = []
+    for mark in joined:
+        _write_name(library, page, mark, tags)
+    for mark in joined:
         if mark["hide"]:
-            page.draw_rect(box, color=None, fill=(0, 0, 0))
-            continue
-        page.draw_rect(box, color=color, width=4)
-        name = str(mark["name"])
-        width = library.get_text_length(name, "helv", _TAG_PX) + 14
-        x, y = max(0, min(right, picture.width) - width), max(0, top - _TAG_PX // 3)
-        page.draw_rect(library.Rect(x, y, x + width, y + _TAG_PX + 8), color=None, fill=color)
-        page.insert_text((x + 7, y + _TAG_PX), name, fontname="helv", fontsize=_TAG_PX, color=(1, 1, 1))
+            page.draw_rect(library.Rect(*mark["box"]), color=None, fill=(0, 0, 0))
     return bytes(page.get_pixmap(alpha=False).tobytes("png"))
+
+
+def _box(library: Any, mark: dict[str, Any]) -> Any:
+    left, top, right, bottom = mark["box"]
+    return library.Rect(left + 2, top + 2, max(left + 3, right - 2), max(top + 3, bottom - 2))
+
+
+def _write_name(library: Any, page: Any, mark: dict[str, Any], tags: list[Any]) -> None:
+    """The mark's name at its upper right corner: beside a name that is there already, under it where the
+    picture's edge leaves no room. `tags` are the names' places so far."""
+    name, (_left, top, right, _bottom) = str(mark["name"]), mark["box"]
+    if not name or mark["hide"]:
+        return
+    width, height = library.get_text_length(name, "helv", _TAG_PX) + 14, _TAG_PX + 8
+    x, y = max(0, min(right, page.rect.width) - width), max(0, top - _TAG_PX // 3)
+    tag = library.Rect(x, y, x + width, y + height)
+    while blocking := [one for one in tags if one.intersects(tag)]:
+        beside = min(one.x0 for one in blocking) - width - 2
+        x, y = (beside, tag.y0) if beside >= 0 else (tag.x0, max(one.y1 for one in blocking) + 2)
+        tag = library.Rect(x, y, x + width, y + height)
+    tags.append(tag)
+    page.draw_rect(tag, color=None, fill=_GOOD if mark["good"] else _BAD)
+    page.insert_text((tag.x0 + 7, tag.y0 + _TAG_PX), name, fontname="helv", fontsize=_TAG_PX, color=(1, 1, 1))
 
 
 def _joined(marks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

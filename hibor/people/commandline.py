@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from generated.governance import COMMAND_EXITS, RUN_STATUSES
-from hibor.messages import LANGS, Lang, chosen_lang, text
+from hibor.messages import LANGS, Lang, catalogue, chosen_lang, text
 
 DONE: Final = COMMAND_EXITS["done"]
 FOUND: Final = COMMAND_EXITS["found"]
@@ -108,7 +108,8 @@ class SpokenCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options, under a heading of the language."""
         options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
-        rows = [row for option in options if (row := option.get_help_record(ctx))]
+        found = [row for option in options if (row := option.get_help_record(ctx))]
+        rows = [(names, _marked(told, self.words)) for names, told in found]
         if rows:
             with formatter.section(self.words("common.options")):
                 formatter.write_dl(rows)
@@ -144,8 +145,23 @@ class SpokenGroup(SpokenCommand, click.Group):
             formatter.write_dl(rows)
 
 
+def _marked(told: str, words: Words) -> str:
+    """What click adds to an option's text, in the language."""
+    told = told.replace("[required]", words("common.mark_required"))
+    return told.replace("[default: ", words("common.mark_default"))
+
+
 def exit_rows(words: Words, kind: str) -> list[tuple[str, str]]:
-    """Exit code and meaning: of a run (`run`) or of any other command (`command`)."""
+    """Exit code and meaning: of a run (`run`), of a command that has its own (`SECTION.exits`), or of any
+    other command (`command`). The codes are the contract's in every case.
+    """
+    if kind.endswith(".exits"):
+        codes = {**COMMAND_EXITS, **{status: code for status, code, _w, _m in RUN_STATUSES}}
+        names = catalogue(words.lang)[kind.partition(".")[0]]["exits"]
+        return [
+            (str(code), words(f"{kind}.{name}"))
+            for code, name in sorted((codes[name], name) for name in names)
+        ]
     if kind == "run":
         rows = [
             (code, f"{status}: {words(f'statuses.{status}.what')}") for status, code, _w, _m in RUN_STATUSES
@@ -179,8 +195,17 @@ def shared(words: Words, *, library: bool = True, json_output: bool = True) -> C
     return decorate
 
 
-def run_command(build: Built, name: str, arguments: Sequence[str] | None = None) -> int:
-    """Run a command in the reader's language; returns its exit code, raises nothing a person causes."""
+def run_command(
+    build: Built,
+    name: str,
+    arguments: Sequence[str] | None = None,
+    *,
+    on_mistake: Callable[[str], None] | None = None,
+) -> int:
+    """Run a command in the reader's language; returns its exit code, raises nothing a person causes.
+
+    `on_mistake` is told too what is wrong on the command line.
+    """
     from hibor.people.console import use_utf8
 
     use_utf8()
@@ -192,7 +217,10 @@ def run_command(build: Built, name: str, arguments: Sequence[str] | None = None)
         return leave.exit_code
     except click.ClickException as error:
         shown = f"hibor {name}".strip()
-        print(words("common.mistake", what=_mistake(error, words), name=shown), file=sys.stderr)
+        told = words("common.mistake", what=_mistake(error, words), name=shown)
+        print(told, file=sys.stderr)
+        if on_mistake is not None:
+            on_mistake(told)
         return USAGE
     except Refusal as refusal:
         print(words(refusal.key, **refusal.facts), file=sys.stderr)

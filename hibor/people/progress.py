@@ -1,21 +1,42 @@
-"""What people see while a run works: one line for each thing that happened, on stderr.
+"""What people see while a run works, on stderr: a live view on a terminal, else one line for each thing that
+happened.
 
-stdout belongs to the one JSON document. The words are in `messages/<lang>.toml`; a key that is missing there
-is a
-test failure, not a silent English line. A console that cannot show a character shows `?` in its place.
+Rules of this file:
+
+* stdout belongs to the one JSON document.
+* The words are in `messages/<lang>.toml`; a key that is missing there is a test failure, not a silent English
+  line. A console that cannot show a character shows `?` in its place.
+* A view only where it can be seen and is wanted: a terminal that understands cursor movements, no `--quiet`,
+  no NO_COLOR. Everything else gets lines.
+* While a view is shown, lines become facts on its board; both lanes go on even when the terminal stands
+  still.
 """
 
 from __future__ import annotations
 
+import logging
+import os
+import re
 import sys
 import threading
 import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import resources
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from hibor.collect.deadline import Deadline
-from hibor.messages import failure_text, reason_text
+from hibor.messages import failure_text, reason_text, told
+from hibor.package.names import writable
+from hibor.people.board import Board
+
+if TYPE_CHECKING:
+    from hibor.people.live_view import LiveView
+
+TITLE_LETTERS: Final = 80
+_BREAKS: Final = re.compile(r"[\t\r\n\u2028\u2029]+")
+DUMB_TERMINALS: Final = ("dumb", "unknown", "")
 
 
 @lru_cache(maxsize=2)
@@ -25,8 +46,24 @@ def messages(lang: str) -> dict[str, str]:
     return dict(tomllib.loads(data.decode())["progress"])
 
 
+def _shown(name: str, value: Any) -> Any:
+    """A fact as a console may show it: on one line, a title not over many, and nothing in it that moves the
+    cursor or turns the line round. An app's titles hold whatever somebody typed."""
+    if not isinstance(value, str):
+        return value
+    text = "".join(map(writable, _BREAKS.sub(" ", value)))
+    return f"{text[:TITLE_LETTERS]}…" if name == "title" and len(text) > TITLE_LETTERS else text
+
+
+def can_show_a_view(stream: TextIO, environment: Mapping[str, str] | None = None) -> bool:
+    """Whether a stream is a terminal on which a region can be drawn again and again."""
+    known = os.environ if environment is None else environment
+    dumb = known.get("TERM", "" if os.name == "posix" else "windows") in DUMB_TERMINALS
+    return stream.isatty() and not dumb and not known.get("NO_COLOR")
+
+
 class Progress:
-    """Writes progress lines. Safe for both lanes."""
+    """Tells progress. Safe for both lanes."""
 
     def __init__(self, lang: str, *, quiet: bool = False, stream: TextIO | None = None) -> None:
         self._lang = lang
@@ -34,17 +71,30 @@ class Progress:
         self._quiet = quiet
         self._stream = stream
         self._lock = threading.Lock()
+        self._view: LiveView | None = None
+        self._shown = False
+        self._held: list[str] = []
         self.deadline: Deadline | None = None
-        self.quota_left: int | None = None
+        self.board: Board | None = None
+
+    # -- lines -----------------------------------------------------------------------------------------------
 
     def say(self, key: str, **facts: Any) -> None:
         """One line, with the time left in front while a window runs."""
         if not self._quiet:
-            self._write(self._line(key, facts))
+            self._tell(self._line(key, facts), warning=False)
 
     def warn(self, key: str, **facts: Any) -> None:
         """One line that is shown also in a quiet run."""
-        self._write(self._line(key, facts))
+        self._tell(self._line(key, facts), warning=True)
+
+    def note(self, line: str) -> None:
+        """A line of the run's log; under a view it waits until the view is closed."""
+        if self._shown:
+            self._held.append(line)
+            self._tell(line.splitlines()[0], warning=True)
+        else:
+            self._write(line)
 
     def _line(self, key: str, facts: dict[str, Any]) -> str:
         """The text with its facts. A detail is told in the reader's language: by its failure word where
@@ -52,25 +102,106 @@ class Progress:
         """
         if self._lang != "en" and facts.get("detail"):
             failure = facts.get("failure")
-            told = (
+            detail = (
                 failure_text(self._lang, failure).rstrip("。")
                 if failure
                 else reason_text(self._lang, str(facts.get("code", key)), str(facts["detail"]))
             )
-            facts = {**facts, "detail": told}
-        return self._texts[key].format(**facts)
+            facts = {**facts, "detail": detail}
+        if self._lang != "en" and facts.get("owner"):
+            facts = {**facts, "owner": told(self._lang, str(facts["owner"]), str(facts["owner"]))}
+        return self._texts[key].format(**{name: _shown(name, value) for name, value in facts.items()})
 
     def warn_from_signal(self, key: str) -> None:
         """One line from a signal handler: past lock and buffer, which the interrupted code may hold."""
+        if self._shown and self.board is not None:
+            self.board.interrupted = True
+            return
         stream = self._stream or sys.stderr
         raw = getattr(getattr(stream, "buffer", None), "raw", None)
         if raw is not None:
             raw.write(f"{self._texts[key]}\n".encode(stream.encoding or "utf-8", "replace"))
 
+    def _tell(self, line: str, *, warning: bool) -> None:
+        left = "" if self.deadline is None else f"[{self.deadline.remaining_s():4.0f} s] "
+        if self._shown and self.board is not None:
+            self.board.event(f"{left}{line.strip()}", warning=warning)
+        else:
+            self._write(f"{left}{line}")
+
     def _write(self, text: str) -> None:
         stream = self._stream or sys.stderr
-        left = "" if self.deadline is None else f"[{self.deadline.remaining_s():4.0f} s] "
         encoding = stream.encoding or "utf-8"
-        line = f"{left}{text}".encode(encoding, "replace").decode(encoding)
+        line = text.encode(encoding, "replace").decode(encoding)
         with self._lock:
             print(line, file=stream, flush=True)
+
+    # -- the view --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def shown(self, *, wanted: bool, last_stage: int, simulated: bool) -> Iterator[None]:
+        """The block in which a view is drawn, where one can be and is `wanted`. `last_stage`: the index of
+        the contract's last state.
+        """
+        stream = self._stream or sys.stderr
+        if not wanted or self._quiet or not can_show_a_view(stream):
+            yield
+            return
+        from hibor.people.live_view import LiveView
+
+        self.board = Board(last_stage=last_stage, deadline=self.deadline, simulated=simulated)
+        view = LiveView(self.board, self._lang, stream)
+        view.open()
+        self._view, self._shown = view, True
+        try:
+            yield
+        finally:
+            self._shown = False
+            view.close()
+
+    def last_frame(self) -> None:
+        """Print the closed view's last state, and what had to wait for it."""
+        view, self._view = self._view, None
+        if view is not None:
+            view.last_frame()
+        for line in self._held:
+            self._write(line)
+        self._held.clear()
+
+    def phone(
+        self, model: str, version: str | None, quota_left: int | None, turn_left_s: Callable[[], float]
+    ) -> None:
+        """The phone is ready, so many downloads may still be used, the next is due in so many seconds."""
+        if self.board is not None:
+            self.board.phone, self.board.quota_before = (model, version or "?"), quota_left
+            self.board.turn_left_s = turn_left_s
+
+    def chosen(self, choices: Iterable[tuple[str, str, str]]) -> None:
+        """(report id, title, source) of what will be collected."""
+        if self.board is not None:
+            self.board.chosen(choices)
+
+    def doing(self, key: str) -> None:
+        """The phone is at something that belongs to no item: a key below `live.doing`."""
+        if self.board is not None:
+            self.board.doing(key)
+
+    def item_at(self, item: Any) -> None:
+        """An item (`ItemRun`) begins a piece of work, or has ended."""
+        if self.board is not None:
+            self.board.item_at(item)
+
+
+class ProgressLog(logging.Handler):
+    """The run's log for people, through the progress: nothing is written into a view."""
+
+    def __init__(self, progress: Progress) -> None:
+        super().__init__()
+        self._progress = progress
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One record."""
+        try:
+            self._progress.note(self.format(record))
+        except Exception:  # logging's own rule: a record that cannot be told ends nothing
+            self.handleError(record)

@@ -11,7 +11,7 @@ from typing import Any
 from generated.governance import GUARD_RAILS
 from hibor.items.leftovers import Broken, Leftover
 from hibor.items.recovery import Recovered
-from hibor.messages import text
+from hibor.messages import advice, text, told
 
 SCHEMA_VERSION = 1
 
@@ -28,22 +28,31 @@ class Telling:
     def say(self, key: str, **facts: Any) -> None:
         """One line for people, on stdout; nothing where the answer is JSON."""
         if not self._as_json and not self._quiet:
-            sys.stdout.write(text(self.lang, f"recover.{key}", **facts) + "\n")
+            sys.stdout.write(self._text(key, facts) + "\n")
 
     def warn(self, key: str, **facts: Any) -> None:
         """One line for people, on stderr."""
-        sys.stderr.write(text(self.lang, f"recover.{key}", **facts) + "\n")
+        sys.stderr.write(self._text(key, facts) + "\n")
 
-    def without_phone(self, detail: str) -> None:
+    def _text(self, key: str, facts: dict[str, Any]) -> str:
+        """The text with its facts; what was worded for the log is told in the reader's language."""
+        code = facts.pop("code", None)
+        otherwise = text(self.lang, "recover.see_json") if code is None else advice(self.lang, code).what
+        for name in ("detail", "why", "owner", "holder"):
+            if isinstance(facts.get(name), str):
+                facts[name] = told(self.lang, facts[name], otherwise).rstrip("。")
+        return text(self.lang, f"recover.{key}", **facts)
+
+    def without_phone(self, code: str, detail: str) -> None:
         """The phone that was asked for is not reached."""
         self.no_phone = True
-        self.warn("no_phone", detail=detail)
+        self.warn("no_phone", code=code, detail=detail)
 
     def refuse(self, key: str, exit_code: int, **facts: Any) -> int:
         """Nothing was done, and why; returns the exit code."""
-        self.warn(key, **facts)
+        self.warn(key, **dict(facts))
         if self._as_json:
-            self._print({"exit_code": exit_code, "error": text(self.lang, f"recover.{key}", **facts)})
+            self._print({"exit_code": exit_code, "error": self._text(key, facts)})
         return exit_code
 
     def leftovers(
@@ -107,7 +116,7 @@ class Telling:
 
     def _row(self, leftover: Leftover, now: datetime) -> list[str]:
         age = leftover.age(now)
-        action = leftover.action
+        action = text(self.lang, f"recover.actions.{leftover.action}")
         if leftover.kept_code is not None:
             action = text(self.lang, "recover.kept_with", action=action, code=leftover.kept_code)
         return [

@@ -24,11 +24,12 @@ import attrs
 from hibor.durable import Durable, DurableError
 from hibor.package.journal import JournalInvalid, read_journal
 from hibor.package.layout import ItemFolder, Library
-from hibor.package.manifest import Manifest, ManifestInvalid, ManifestRow
+from hibor.package.manifest import ManifestInvalid, ManifestRow, parse_row
 
 STAGES: Final = ("selected", "reserved", "tapped", "pulled", "verified", "published", "manifest row")
 ITEM_BUCKETS: Final = ("delivered", "duplicate", "stopped", "failed", "kept", "unreadable")
 UNIT_BUCKETS: Final = ("delivered", "released", "kept", "refused", "written off", "open", "unexplained")
+_REUSE: Final = ("PROJECT_REUSE", "CACHE_REUSE")
 _BLOCK_BYTES: Final = 1 << 20
 
 
@@ -55,6 +56,7 @@ class Item:
     events: frozenset[str] = frozenset()
     terminal: Mapping[str, Any] | None = None
     final: Mapping[str, Any] | None = None
+    duplicate: bool = False
     unreadable: str | None = None
 
     @property
@@ -89,13 +91,17 @@ class Unit:
 
 @attrs.frozen
 class Account:
-    """What the audit found. Counts by name; `findings` is empty when everything is conserved."""
+    """What the audit found. Counts by name; `findings` is empty when everything is conserved.
+
+    `ended`: stage → bucket → items that came just so far; over all of them it is every item once.
+    """
 
     stages: Mapping[str, int]
     items: Mapping[str, int]
     units: Mapping[str, int]
     files: Mapping[str, int]
     findings: tuple[Finding, ...]
+    ended: Mapping[str, Mapping[str, int]] = attrs.field(factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -104,19 +110,21 @@ class Account:
             "items": dict(self.items),
             "units": dict(self.units),
             "files": dict(self.files),
+            "ended": {stage: dict(buckets) for stage, buckets in self.ended.items()},
             "findings": [attrs.asdict(finding) for finding in self.findings],
         }
 
 
 def audit(library: Library, ledger: Path, durable: Durable) -> Account:
-    """Compare all books of a library. The ledger is verified by the caller. Raises ManifestInvalid."""
+    """Compare all books of a library. The ledger is verified by the caller."""
     items = list(read_items(library, durable))
     units = read_units(ledger)
-    rows = Manifest(library.manifest, durable, _no_locks(durable)).rows()
     findings: list[Finding] = []
+    rows = read_rows(library.manifest, findings)
     by_item = _unique(items, findings)
     rows_of = Counter(row.item_id for row in rows)
-    stages = _stages(library, items, units, rows)
+    came = _came(items, units, rows)
+    stages = _stages(library, items, came)
     unit_counts = _units(units, by_item, rows_of, findings)
     _items(items, rows, units, findings)
     files = _files(library, items, rows, findings)
@@ -126,29 +134,8 @@ def audit(library: Library, ledger: Path, durable: Durable) -> Account:
         unit_counts,
         files,
         tuple(findings),
+        _ended(items, came),
     )
-
-
-def _no_locks(durable: Durable) -> Any:
-    from hibor.clock import SystemClock
-    from hibor.locks import Locks
-
-    return Locks(durable, SystemClock())
-
-
-def as_text(account: Account) -> Iterator[str]:
-    """The account as lines people read."""
-    for title, counts in (
-        ("how far ids came", account.stages),
-        ("items", account.items),
-        ("quota units", account.units),
-        ("files", account.files),
-    ):
-        yield f"{title}: " + ", ".join(f"{name} {count}" for name, count in counts.items())
-    for finding in account.findings:
-        yield f"not conserved: {finding}"
-    if not account.findings:
-        yield "Everything is conserved."
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -183,7 +170,27 @@ def _read_item(folder: ItemFolder, run_id: str, durable: Durable) -> Item:
             record.event in ("STATE", "CLOSING") and record.data.get("final")
         ):
             item.final = record.data["final"]
+            item.duplicate = record.event == "CLOSING" or bool(record.data.get("duplicate"))
     return item
+
+
+def read_rows(manifest: Path, findings: list[Finding]) -> tuple[ManifestRow, ...]:
+    """Every row of a manifest, each item's first; what is no row, or one too many, is a finding.
+
+    A run stops at the first of them; here the rest still has to be told.
+    """
+    rows: dict[str, ManifestRow] = {}
+    data = manifest.read_bytes() if manifest.exists() else b""
+    for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
+        try:
+            row = parse_row(manifest, number, line)
+        except ManifestInvalid as error:
+            findings.append(Finding("manifest row", f"{manifest.name}:{number}", f"this line is no row: {error.what}"))
+            continue
+        if row.manifest_row_id in rows:
+            findings.append(Finding("manifest row", f"{manifest.name}:{number}", f"a second row of item {row.item_id}"))
+        rows.setdefault(row.manifest_row_id, row)
+    return tuple(rows.values())
 
 
 def read_units(ledger: Path) -> dict[str, Unit]:
@@ -243,24 +250,41 @@ def _unique(items: list[Item], findings: list[Finding]) -> dict[str, Item]:
     return by_item
 
 
-def _stages(
-    library: Library, items: list[Item], units: Mapping[str, Unit], rows: tuple[ManifestRow, ...]
-) -> dict[str, int]:
-    """How many ids came how far; PURE items pay nothing and enter at their file."""
-    counts: dict[str, int] = {}
-    known = discovered(library)
-    if known is not None:
-        counts["discovered"] = known
-    reserved = {unit.item_id for unit in units.values()}
-    tapped = {item.item_id for item in items if "TRIGGER_INTENT" in item.events}
-    pulled = {item.item_id for item in items if "CACHE_IDENTITY" in item.events or item.final is not None}
+def _came(
+    items: list[Item], units: Mapping[str, Unit], rows: tuple[ManifestRow, ...]
+) -> dict[str, set[str]]:
+    """Stage → the ids that came to it; PURE items pay nothing and enter at their file."""
+    final = {item.item_id for item in items if item.final is not None}
     published = {unit.item_id for unit in units.values() if unit.artifact == "ARTIFACT_SUCCESS"}
-    published |= {item.item_id for item in items if item.source != "NEW_TRIGGER" and item.final is not None}
-    numbers = (
-        len(items), len(reserved), len(tapped), len(pulled),
-        len({item.item_id for item in items if item.final is not None}), len(published), len(rows),
-    )  # fmt: skip
-    return {**counts, **dict(zip(STAGES, numbers, strict=True))}
+    return {
+        "selected": {item.item_id for item in items},
+        "reserved": {unit.item_id for unit in units.values()},
+        "tapped": {item.item_id for item in items if "TRIGGER_INTENT" in item.events},
+        "pulled": final | {item.item_id for item in items if "CACHE_IDENTITY" in item.events},
+        "verified": final,
+        "published": published | {item.item_id for item in items if item.source in _REUSE and item.final},
+        "manifest row": {row.item_id for row in rows},
+    }
+
+
+def _stages(library: Library, items: list[Item], came: Mapping[str, set[str]]) -> dict[str, int]:
+    """How many ids came how far."""
+    known = discovered(library)
+    counts = {} if known is None else {"discovered": known}
+    return {**counts, **{stage: len(came[stage]) for stage in STAGES}, "selected": len(items)}
+
+
+def _ended(items: list[Item], came: Mapping[str, set[str]]) -> dict[str, dict[str, int]]:
+    """Every item once: at the last stage it came to, in its bucket."""
+    found: dict[str, Counter[str]] = {stage: Counter() for stage in STAGES}
+    for item in items:
+        last = [stage for stage in STAGES if item.item_id in came[stage]][-1]
+        found[last][item.bucket] += 1
+    return {
+        stage: {name: buckets[name] for name in ITEM_BUCKETS if buckets[name]}
+        for stage, buckets in found.items()
+        if buckets
+    }
 
 
 def _units(
@@ -322,7 +346,7 @@ def _items(
             findings.append(Finding("item", item.item_id, "delivered without a manifest row"))
         if len(mine) > 1:
             findings.append(Finding("item", item.item_id, "has more than one quota family"))
-        if item.source in ("PROJECT_REUSE", "CACHE_REUSE") and mine:
+        if item.source in _REUSE and mine:
             findings.append(Finding("item", item.item_id, "a reuse that has a quota family"))
         if item.terminal is None or item.source != "NEW_TRIGGER":
             continue
@@ -341,8 +365,12 @@ def _items(
 def _files(
     library: Library, items: list[Item], rows: tuple[ManifestRow, ...], findings: list[Finding]
 ) -> dict[str, int]:
-    """Every file below reports/ has one row of the item that published it, and every row its file."""
-    first = Counter(row.final_path for row in rows if row.source != "PROJECT_REUSE" and row.final_path)
+    """Every file below reports/ has one row of the item that published it, and every row its file.
+
+    A reuse and a duplicate have a row for a file that was there before them; they published nothing.
+    """
+    found = {item.item_id for item in items if item.duplicate or item.source == "PROJECT_REUSE"}
+    first = Counter(row.final_path for row in rows if row.final_path and row.item_id not in found)
     named = {row.final_path for row in rows if row.final_path}
     announced = {str(item.final["path"]) for item in items if item.final is not None}
     counts = Counter({"with a row": 0, "announced": 0, "without a row": 0})
@@ -390,10 +418,10 @@ __all__ = [
     "Item",
     "ManifestInvalid",
     "Unit",
-    "as_text",
     "audit",
     "discovered",
     "read_items",
+    "read_rows",
     "read_units",
     "unit_bucket",
 ]

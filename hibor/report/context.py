@@ -46,6 +46,7 @@ def run_context(view: RunView, lang: Lang, *, beside: Path) -> Values:
         "simulated": bool(view.part("device").get("simulated")),
         "advice": advice(lang, status) if status else None,
         "reason": _reason(view, lang),
+        "screens": _screens(view, beside),
         "when": _when(view, words),
         "cards": _cards(view, words),
         "quota": _quota(view),
@@ -84,6 +85,14 @@ def _reason(view: RunView, lang: Lang) -> Values | None:
         }
     detail = reason_text(lang, code, reason.get("detail"))
     return {**told._asdict(), "code": code, "detail": None if detail == told.what else detail}
+
+
+def _screens(view: RunView, beside: Path) -> list[Values]:
+    """What the run itself kept of the screen it stopped at; an item's own are told beside the item."""
+    folder = view.folder.evidence
+    kept = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+    names = [(path.name, view.library.relative(path)) for path in kept]
+    return [{"name": name, "href": link_to(view.library.root, path, beside)} for name, path in names]
 
 
 def _when(view: RunView, words: Words) -> str:

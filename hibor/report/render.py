@@ -6,17 +6,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
+
+_TYPED: Final = re.compile(r"`([^`]+)`")
 
 
 @lru_cache(maxsize=1)
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("hibor", "report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -24,6 +27,13 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["coded"] = coded
+    return environment
+
+
+def coded(text: str) -> Markup:
+    """A sentence as the catalogue writes it: what stands between backticks is something to type."""
+    return Markup(_TYPED.sub(r"<code>\1</code>", str(escape(text))))
 
 
 def render(name: str, context: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -20,6 +21,8 @@ import attrs
 import click
 from filelock import FileLock, Timeout
 
+from hibor.messages import LANGS, told
+from hibor.people.commandline import DONE, Refusal, SpokenCommand, Words, run_command
 from hibor.sim.adbd import Adbd
 from hibor.sim.phone import OTHER_SERIAL_NUMBER, SimPhone
 from hibor.sim.process import EXIT_BUSY
@@ -29,7 +32,6 @@ from hibor.sim.state import Heartbeat, start_clock
 PARENT_CHECK_S = 0.5
 AHEAD = 15
 LOCK_WAIT_S = 2.0
-EXIT_USAGE = 64
 
 
 class _Parent:
@@ -140,49 +142,62 @@ def _run(folder: Path, scenario: Scenario, port: int, scale: float, embedded: bo
         phone.close()
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="0: any free port.")
-@click.option(
-    "--state", "state_dir", required=True, type=click.Path(file_okay=False, path_type=Path),
-    help="Folder that holds the phone between starts.",
-)
-@click.option("--scenario", "scenario_name", default="default", show_default=True, help="A name or a file.")
-@click.option(
-    "--time-scale", type=click.FloatRange(0.01, 10_000), default=1.0, show_default=True,
-    help="Phone seconds per real second.",
-)
-@click.option("--embedded", is_flag=True, help="The phone's day starts at 09:00 whatever the time is.")
-@click.option("--parent-pid", type=int, default=None, help="End when this parent process is gone.")
-@click.option("--until-eof", is_flag=True, help="End when stdin closes.")
-@click.option(
-    "--list", is_flag=True, is_eager=True, expose_value=False, callback=_print_scenarios,
-    help="Print the scenarios and end.",
-)
-def main(
-    port: int, state_dir: Path, scenario_name: str, time_scale: float, embedded: bool, parent_pid: int | None,
-    until_eof: bool,
-) -> None:
-    """Run a simulated phone that any adb client reaches with `adb connect`."""
-    end = _End(None if parent_pid is None else _Parent(parent_pid))
+def build(words: Words) -> click.Command:
+    """The command in a language."""
+
+    def said(key: str) -> str:
+        return words(f"sim.{key}")
+
+    @click.command(cls=SpokenCommand, words=words, section="sim")
+    @click.option("--port", type=click.IntRange(0, 65535), default=0, help=said("port"))
+    @click.option(
+        "--state", "state_dir", type=click.Path(file_okay=False, path_type=Path), help=said("state")
+    )
+    @click.option("--scenario", "scenario_name", metavar="NAME", default="default", help=said("scenario"))
+    @click.option(
+        "--time-scale", type=click.FloatRange(0.01, 10_000), metavar="X", default=1.0, help=said("time_scale")
+    )
+    @click.option("--embedded", is_flag=True, help=said("embedded"))
+    @click.option("--parent-pid", type=int, default=None, help=said("parent_pid"))
+    @click.option("--until-eof", is_flag=True, help=said("until_eof"))
+    @click.option("--lang", type=click.Choice(LANGS), expose_value=False, help=words("common.lang"))
+    @click.option(
+        "--list", is_flag=True, is_eager=True, expose_value=False, callback=_print_scenarios,
+        help=said("list"),
+    )
+    def sim(
+        port: int, state_dir: Path | None, scenario_name: str, time_scale: float, embedded: bool,
+        parent_pid: int | None, until_eof: bool,
+    ) -> int:
+        if state_dir is None:
+            raise Refusal("sim.no_state")
+        end = _End(None if parent_pid is None else _Parent(parent_pid))
+        try:
+            scenario = load_scenario(scenario_name)
+        except ScenarioError as error:
+            why = told(words.lang, str(error), words("sentences.bad_file"))
+            raise Refusal("sim.no_scenario", name=scenario_name, why=why) from error
+        return _live(state_dir.absolute(), scenario, port, time_scale, embedded, until_eof, end)
+
+    return sim
+
+
+def _live(
+    state_dir: Path, scenario: Scenario, port: int, scale: float, embedded: bool, until_eof: bool, end: _End
+) -> int:
+    """Run the phone on its folder, alone; the process ends in here when all went well."""
     try:
-        scenario = load_scenario(scenario_name)
-    except ScenarioError as error:
-        click.echo(str(error), err=True)
-        sys.exit(EXIT_USAGE)
-    state_dir = state_dir.absolute()
-    state_dir.mkdir(parents=True, exist_ok=True)
-    if until_eof:
-        end.watch_stdin()
-    try:
+        state_dir.mkdir(parents=True, exist_ok=True)
+        if until_eof:
+            end.watch_stdin()
         with FileLock(state_dir / "phone.lock", timeout=LOCK_WAIT_S):
-            _run(state_dir, scenario, port, time_scale, embedded, end)
+            _run(state_dir, scenario, port, scale, embedded, end)
         _leave()
-    except Timeout:
-        click.echo(f"another simulated phone runs on {state_dir}", err=True)
-        sys.exit(EXIT_BUSY)
+    except Timeout as error:
+        raise Refusal("sim.busy", exit_code=EXIT_BUSY, path=state_dir) from error
     except OSError as error:
-        click.echo(f"the simulated phone cannot start: {error}", err=True)
-        sys.exit(EXIT_USAGE)
+        raise Refusal("sim.no_start", why=error.strerror or type(error).__name__) from error
+    return DONE
 
 
 def _leave() -> None:
@@ -192,5 +207,10 @@ def _leave() -> None:
     os._exit(0)
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    return run_command(build, "sim", arguments)
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

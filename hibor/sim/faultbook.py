@@ -22,6 +22,10 @@ class FaultBook:
         self._counts = counts
         self._rank_of = rank_of
 
+    def add(self, fault: Fault) -> None:
+        """One more fault, as if it stood last in the scenario's file."""
+        self._faults.append((f"{len(self._faults)}:{fault.kind}:{fault.site}", fault))
+
     def take(
         self, site: str, report_id: str | None = None, control: str = "", detail: str = "",
         kinds: Sequence[str] = (), excluded: Sequence[str] = (),

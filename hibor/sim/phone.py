@@ -192,6 +192,11 @@ class SimPhone:
             self.downloads.notice_removed()
             self._store.save()
 
+    def meet(self, fault: Fault) -> None:
+        """From now on this fault strikes too, as if it stood last in the scenario's file."""
+        with self._lock:
+            self._faults.add(fault)
+
     def make_pdfs_ahead(self, count: int) -> None:
         """Make the PDFs of the newest `count` reports before anybody waits for them."""
         for report in self.feed.original[:count]:

@@ -107,7 +107,7 @@ def start_phone(
     command = [
         sys.executable, "-m", "hibor.sim", "--port", str(port), "--state", str(state_dir),
         "--scenario", str(scenario), "--time-scale", repr(time_scale), "--until-eof",
-        "--parent-pid", str(os.getpid() if parent_pid is None else parent_pid),
+        "--parent-pid", str(os.getpid() if parent_pid is None else parent_pid), "--lang", "en",
     ]
     if embedded:
         command.append("--embedded")

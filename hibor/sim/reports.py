@@ -14,20 +14,26 @@ import re
 import struct
 import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 import attrs
 import pymupdf as _pymupdf
 
+from hibor.sim.cruel_pdf import bottomless_outline, endless_page, swelling_string
+
 # The library is half typed: as `Any` its calls pass a strict check without a comment at each.
 pymupdf: Any = _pymupdf
 
 Color = tuple[float, float, float]
+CRUEL: Mapping[str, Callable[[], bytes]] = {
+    "spins": endless_page, "crashes": bottomless_outline, "swells": swelling_string,
+}
+"""PDFs that hurt their reader, whatever the report."""
 VARIANTS = (
     "good", "html", "encrypted", "owner_only", "zero_pages", "damaged_xref", "truncated", "junk_header",
-    "zip", "empty", "count_mismatch", "page_extra", "no_text", "spins",
+    "zip", "empty", "count_mismatch", "page_extra", "no_text", *CRUEL,
 )
 
 INSTITUTIONS = (
@@ -187,8 +193,8 @@ def make_pdf(report: Report, variant: str = "good") -> bytes:
         return b"PK\x03\x04\x14\x00\x00\x00\x00\x00" + random.Random(report.seed).randbytes(4000)
     if variant == "empty":
         return b""
-    if variant == "spins":
-        return _endless_page()
+    if variant in CRUEL:
+        return CRUEL[variant]()
     with _LIBRARY_LOCK:
         return _made(report, variant)
 
@@ -226,39 +232,6 @@ def _damaged(data: bytes, variant: str, report: Report) -> bytes:
             wrong = str(report.pages - 1 or 2)
         return data.replace(old.encode(), f"/Count {wrong}".ljust(len(old)).encode(), 1)
     return data
-
-
-def _endless_page(depth: int = 12, fan: int = 10) -> bytes:
-    """A whole, small PDF whose one page draws `fan` to the power of `depth` boxes: nobody reads it to the end
-    (fault F62)."""
-    form = b"/Type/XObject/Subtype/Form/BBox[0 0 595 842]"
-    objects = [
-        b"<</Type/Catalog/Pages 2 0 R>>",
-        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
-        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents 4 0 R/Resources<</XObject<</X 5 0 R>>>>>>",
-        _stream(b"", b"/X Do"),
-    ]
-    for level in range(depth - 1):
-        inner = b"/Resources<</XObject<</X %d 0 R>>>>" % (6 + level)
-        objects.append(_stream(form + inner, b"/X Do " * fan))
-    return _assembled([*objects, _stream(form, b"0 0 1 1 re f")])
-
-
-def _stream(entries: bytes, content: bytes) -> bytes:
-    return b"<<%s/Length %d>>\nstream\n%s\nendstream" % (entries, len(content), content)
-
-
-def _assembled(objects: Sequence[bytes]) -> bytes:
-    """A PDF file of these objects, numbered from 1, the first being its root."""
-    out, places = bytearray(b"%PDF-1.5\n"), []
-    for number, body in enumerate(objects, 1):
-        places.append(len(out))
-        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
-    start, count = len(out), len(objects) + 1
-    out += b"xref\n0 %d\n0000000000 65535 f \n" % count
-    out += b"".join(b"%010d 00000 n \n" % place for place in places)
-    out += b"trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n" % (count, start)
-    return bytes(out)
 
 
 def _html_page() -> bytes:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
 
 from hibor.device.dumping import NULL_ROOT_TRIES, Dumper
-from hibor.device.errors import DeviceError
+from hibor.device.errors import DeviceError, NeverIdle
 from hibor.device.shellout import ShellResult
 from tests.device.dumps import hierarchy, node
 
@@ -99,14 +100,14 @@ def test_f31_not_idle_goes_to_compressed_and_is_remembered_per_screen() -> None:
     assert ["--compressed" in call for call in shell.calls] == [False, True, True, False]
 
 
-def test_f31_not_idle_swipes_the_banner_once_then_says_so() -> None:
-    reader, shell = dumper([(NOT_IDLE, None)])
-    swipes: list[int] = []
-    reader.swipe_away = lambda: swipes.append(1)
-    with pytest.raises(DeviceError) as caught:
+def test_f31_a_screen_that_never_idles_says_so_and_is_asked_for_compressed_dumps_from_then_on() -> None:
+    reader, shell = dumper([(NOT_IDLE, None), (NOT_IDLE, None), (GOOD, XML)])
+    with pytest.raises(NeverIdle) as caught:
         reader.dump("list")
     assert caught.value.failure == "dump_unreadable" and "idle" in caught.value.detail
-    assert swipes == [1] and len(shell.calls) == 3
+    assert isinstance(pickle.loads(pickle.dumps(caught.value)), NeverIdle)
+    reader.dump("list")
+    assert ["--compressed" in call for call in shell.calls] == [False, True, True]
 
 
 def test_f34_an_old_file_is_never_taken_for_a_new_dump() -> None:

@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 from hibor.device.errors import DeviceError
+from hibor.device.history import in_history
 from hibor.device.navigate import App
 from hibor.device.windows import AccessControlError
 from hibor.sim.server import PrivateAdbServer
@@ -251,3 +252,23 @@ def test_f34_a_list_that_never_moves_and_never_ends_is_not_read_to_its_end(
         with pytest.raises(DeviceError) as raised:
             run.app.next_screen()
         assert raised.value.failure == "cursor_lost" and "end" in raised.value.detail
+
+
+def test_a_long_download_history_is_searched_screen_by_screen(
+    adb_server: PrivateAdbServer, tmp_path: Path
+) -> None:
+    """Fifteen entries, eleven or so a screen: the oldest is found, one that is not there ends the search."""
+    ranks = list(range(1, 16))
+    with bench(
+        adb_server, tmp_path, f"[feed]\nreports = 16\npinned = []\n[cache]\nprefilled = {ranks}\n"
+    ) as run:
+        run.app.open_app()
+        found = scan(run.app)
+        first = {row.report_id for row in run.app.open_history()}
+        run.app.close_history()
+        hidden = [report for report in found[:15] if report not in first]
+        assert len(hidden) >= 2 and found[15] not in first
+        assert all(in_history(run.app, report) for report in hidden)
+        assert not in_history(run.app, hidden[0], may_go_on=lambda: False)
+        assert not in_history(run.app, found[15])
+        assert run.app.list_screen().rows and run.served() == []

@@ -130,9 +130,17 @@ class Model:
         self.stable = dict(self.names)
         self.renames: list[Operation] = []
 
+    @property
+    def unsynced(self) -> bool:
+        """Whether a power cut could still take something that matters."""
+        lost = any(promised(change[1]) for pending in self.pending_names.values() for change in pending)
+        return lost or any(
+            self.files[file].pending for name, file in self.names.items() if file >= 0 and promised(name)
+        )
+
     def new_file(self) -> int:
         """A file that has no name yet."""
-        file = next(self._next)
+        file = next(number for number in self._next if number not in self.files)
         self.files[file] = _File()
         return file
 
@@ -281,14 +289,20 @@ def _subsets(count: int) -> Iterator[tuple[int, ...]]:
 class Recorder(OsFileSystem):
     """The real disk below `root`, with a log. `before` is asked before each call and may raise."""
 
-    def __init__(self, root: Path, before: Callable[[str, str], None] | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        before: Callable[[str, str], None] | None = None,
+        model: Model | None = None,
+    ) -> None:
+        """`model` is what an earlier process left in `root`, with what it had not synced yet."""
         self.root = root
         self.log: list[Operation] = []
         self.step = ""
         self.calls = 0
         self.cut = False
         self.written_by_others: list[tuple[int, str, str]] = []
-        self._model = Model(Image.of(root) if root.is_dir() else Image((), ()))
+        self._model = model or Model(Image.of(root) if root.is_dir() else Image((), ()))
         self._open: dict[int, tuple[int, str, bool]] = {}
         self._before = before
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -35,11 +36,15 @@ REFUSED = (DurableError, LedgerInvalid, LockTimeout, LockUnusable, ManifestInval
 
 @attrs.frozen
 class Fault:
-    """One call that fails: its number, the error, and whether every later call of its kind fails too."""
+    """One call that fails: its number, the error, and whether every later call of its kind fails too.
+
+    With `step` the calls of that durable step are counted, which come in the same order in every run.
+    """
 
     number: int
     error: int
     lasting: bool = False
+    step: str = ""
 
 
 @attrs.define
@@ -48,16 +53,22 @@ class Striker:
 
     fault: Fault | None
     calls: list[str] = attrs.field(factory=list)
+    steps: list[str] = attrs.field(factory=list)
     struck: str | None = None
+    _step: str = ""
 
     def __call__(self, call: str, path: str) -> None:
         if call.startswith("mark"):
+            self._step = path if call == "mark begin" else ""
             return
         self.calls.append(call)
+        self.steps.append(self._step)
         if self.fault is None:
             return
         later = self.fault.lasting and self.struck == call
-        if len(self.calls) == self.fault.number or later:
+        of_step = self.fault.step in ("", self._step)
+        counted = self.steps.count(self.fault.step) if self.fault.step else len(self.calls)
+        if (of_step and counted == self.fault.number) or later:
             self.struck = call
             raise OSError(self.fault.error, os.strerror(self.fault.error))
 
@@ -104,7 +115,7 @@ def strike_live(theatre: Theatre, fault: Fault | None) -> tuple[Striker, list[st
     room.mkdir()
     phone.app.open_app()
     world = open_world(room, phone, theatre.at, fs=Recorder(room, striker), run_id=FIRST_RUN)
-    striker.fault, striker.calls = fault, []
+    striker.fault, striker.calls, striker.steps = fault, [], []
     wrong: list[str] = []
     try:
         item = world.item(entry, "NEW_TRIGGER")
@@ -141,4 +152,30 @@ def faults(count: int, every: int) -> Iterator[Fault]:
                     yield Fault(number, error, lasting)
 
 
-__all__ = ["Path", "faults", "recovery_start", "strike_live", "strike_recovery"]
+def covering(striker: Striker, steps_only: bool = False) -> list[Fault]:
+    """The fewest faults that, over a clean run's calls, meet every durable step and, unless `steps_only`,
+    every kind of call with every error; lasting and passing faults take turns."""
+    counts: Counter[str] = Counter()
+    calls: list[tuple[str, str, int]] = []
+    for call, step in zip(striker.calls, striker.steps, strict=True):
+        counts[step] += 1
+        if step:
+            calls.append((call, step, counts[step]))
+    kinds = () if steps_only else tuple(dict.fromkeys(striker.calls))
+    wanted = [(kind, error) for kind in kinds for error in ERRORS]
+    met: set[str] = set()
+    chosen: list[Fault] = []
+    for kind, error in wanted:
+        of_kind = [(step, number) for call, step, number in calls if call == kind]
+        turn = of_kind[len(chosen) % len(of_kind)]
+        step, number = next((one for one in of_kind if one[0] not in met), turn)
+        met.add(step)
+        chosen.append(Fault(number, error, len(chosen) % 2 == 1, step))
+    for _call, step, number in calls:
+        if step not in met:
+            met.add(step)
+            chosen.append(Fault(number, ERRORS[len(chosen) % len(ERRORS)], len(chosen) % 2 == 1, step))
+    return chosen
+
+
+__all__ = ["Path", "covering", "faults", "recovery_start", "strike_live", "strike_recovery"]

@@ -59,8 +59,11 @@ def power_cut_of_a_reuse(theatre: Theatre) -> list[str]:
     play = play_named("cache_reuse")
     found = record(play, theatre.room(), theatre.phones[ALWAYS], theatre.entries, theatre.at)
     seen: set[str] = set()
-    wrong: list[str] = []
-    for point, image in found.points():
+    model = Model(Image((), ()))
+    for operation in found.log:
+        model.apply(operation)
+    wrong = next(filter(None, (acknowledged(found.log, image) for image in model.images())), [])
+    for point, image in found.points() if not wrong else ():
         if image.digest in seen or wrong:
             continue
         seen.add(image.digest)
@@ -223,6 +226,13 @@ def _reserve(ledger: Ledger, report: str, theatre: Theatre) -> None:
         return
 
 
+def cut_after_a_kill(theatre: Theatre) -> list[str]:
+    """A process killed with its staging file written and not synced; recovery; then the power fails."""
+    from tests.faults.cuts import cuts
+
+    return cuts(theatre, "new_success", images=12, steps={"staging.fill"}).violations
+
+
 # -- the mutants ---------------------------------------------------------------------------------------------
 
 
@@ -302,6 +312,12 @@ def _blind_settling() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _trusted_page_cache() -> Iterator[None]:
+    with patch.object(Durable, "confirm", lambda self, path, root, *, step: True):
+        yield
+
+
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("no fsync of the folder", _no_folder_fsync, power_cut_of_a_reuse),
     Mutant("append without verify", _append_unverified, lying_disk),
@@ -309,5 +325,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("publish by plain rename", _plain_rename, foreign_final),
     Mutant("settle before Z", _settle_first, crash_around_a_closing),
     Mutant("ledger read again outside the lock", _stale_fold, last_unit),
+    Mutant("recovery acts on what is not synced", _trusted_page_cache, cut_after_a_kill),
 )
 __all__ = ["MUTANTS", "Mutant"]

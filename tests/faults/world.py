@@ -205,13 +205,18 @@ def open_world(
     deadline_s: float = 100_000.0,
     clock: Clock | None = None,
     account: str = ACCOUNT,
+    lock_clock: Clock | None = None,
+    spacing_s: float = 0.0,
 ) -> World:
-    """The means of a run over the library in `root`. Raises LedgerInvalid when the ledger is in doubt."""
+    """The means of a run over the library in `root`. Raises LedgerInvalid when the ledger is in doubt.
+
+    `lock_clock`: whose seconds a wait for a lock is counted in; the machine's own if none is given.
+    """
     stack = ExitStack()
     clock = clock or StillClock(at)
     durable = Durable(fs or UnsyncedDisk(), SystemClock(), frozenset(STEPS))
     library = Library(root)
-    locks = Locks(durable, SystemClock())
+    locks = Locks(durable, lock_clock or SystemClock())
     task = Task(library=str(root), account=account, quota=QuotaTask(limit=limit), lang="en")
     services = Services(
         run_id=run_id,
@@ -224,7 +229,7 @@ def open_world(
         task=task,
         quota_limit=limit,
         day="2026-11-30",
-        pacer=Pacer(clock, 0.0),
+        pacer=Pacer(clock, spacing_s),
     )
     services.day = services.calendar.day(clock.now())
     services.started_at = services.stamp()

@@ -16,6 +16,7 @@ from fsm import (
     quota_ids,
 )
 from tests.fsm import v006
+from tests.fsm.stage_failures import FAILURE_CODES
 
 NODES = [(lane, node, presence) for (lane, node), ps in v006.NODE_PRESENCES.items() for presence in ps]
 
@@ -278,3 +279,16 @@ def test_codes_follow_the_tables_given() -> None:
     renamed = attrs.evolve(default, code_class={**default.code_class, "PULL_FAILED": "STOP"})
     assert code_class("PULL_FAILED", renamed) == "STOP"
     assert code_class("PULL_FAILED") == "FAIL"
+
+
+def test_the_table_of_failures_is_the_one_written_stage_by_stage() -> None:
+    found = {
+        (failure, place): code
+        for failure, places in Tables.default().failure_codes.items()
+        for place, code in places.items()
+    }
+    due = {
+        (failure, node if node == "run" else full(node)): code
+        for (failure, node), code in FAILURE_CODES.items()
+    }
+    assert found == due

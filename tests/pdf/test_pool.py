@@ -14,6 +14,7 @@ import pytest
 
 from hibor.pdf import PdfWorkerUnavailable, Pool, check_pdf_with
 from hibor.pdf import pool as pool_module
+from hibor.sim import cruel_pdf
 from tests.pdf import samples
 
 WORKER = Path(__file__).with_name("faulty_worker.py")
@@ -33,6 +34,43 @@ def faulty(mode: str, scratch: Path | None = None, **options: int) -> Pool:
 
 
 posix = pytest.mark.skipif(os.name == "nt", reason="signals end processes on POSIX only")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="how much stack there is depends on it")
+def test_f61_a_file_that_really_ends_the_library_costs_that_file(files: tuple[Path, Path]) -> None:
+    """No worker of ours misbehaves here: the library itself dies of the file."""
+    good, evil = files
+    evil.write_bytes(cruel_pdf.bottomless_outline())
+    pool = Pool()
+    try:
+        assert check_pdf_with(pool, evil).finding == "worker_died"
+        assert check_pdf_with(pool, good).ok
+    finally:
+        pool.close()
+
+
+def test_f62_a_file_that_really_takes_for_ever_costs_its_time(files: tuple[Path, Path]) -> None:
+    good, evil = files
+    evil.write_bytes(cruel_pdf.endless_page())
+    pool = Pool()
+    try:
+        pool.warm_up()
+        assert check_pdf_with(pool, evil, timeout_s=0.6).finding == "timed_out"
+        assert check_pdf_with(pool, good).ok
+    finally:
+        pool.close()
+
+
+@pytest.mark.skipif(os.environ.get("HIBOR_DEEP") != "1", reason="fills two gibibytes; with HIBOR_DEEP=1")
+def test_f62_a_file_that_really_swells_costs_that_file(files: tuple[Path, Path]) -> None:
+    good, evil = files
+    evil.write_bytes(cruel_pdf.swelling_string())
+    pool = Pool()
+    try:
+        assert check_pdf_with(pool, evil, timeout_s=120.0).finding == "over_memory"
+        assert check_pdf_with(pool, good).ok
+    finally:
+        pool.close()
 
 
 @posix

@@ -57,6 +57,28 @@ def test_quota_counts_as_the_run_did(own: Told, ask: Ask) -> None:
     assert len(rows) == len(answer["uses"])
 
 
+@pytest.mark.parametrize("lang", ["zh", "en"])
+def test_a_quota_day_is_a_statement(own: Told, ask: Ask, lang: str) -> None:
+    """Opening, each download with the time of its tap, closing, unexplained; the balances follow."""
+    first, document = own.zh.document["quota"], own.en.document["quota"]
+    where = ("--library", own.path, "--day", document["day"], "--lang", lang)
+    _code, out, _err = ask(quota, *where, "--csv")
+    rows = list(csv.reader(io.StringIO(out.removeprefix("\ufeff"), newline="")))
+    header, opening, *downloads, closing, unexplained = rows
+    assert all(len(row) == len(header) == 15 for row in rows)
+    units, balance, label = -3, -2, -1
+    assert (opening[balance], opening[label]) == (str(first["limit"]), str(first["label_before"]))
+    left = document["limit"]
+    for row in downloads:
+        left -= int(row[units])
+        assert row[balance] == str(left) and row[3] <= row[11], "reserved before it is tapped"
+    assert (closing[balance], closing[label]) == (str(left), str(document["label_after"]))
+    lost = first["label_before"] - document["label_after"] - document["confirmed"]
+    assert unexplained[units] == str(lost)
+    _code, out, _err = ask(quota, *where)
+    assert {"zh": "期初", "en": "opening"}[lang] in out and {"zh": "期末", "en": "closing"}[lang] in out
+
+
 def test_quota_of_a_ledger_in_doubt_counts_nothing(own: Told, ask: Ask) -> None:
     (ledger,) = own.path.glob("quota/*/ledger.jsonl")
     ledger.write_bytes(ledger.read_bytes().replace(b"RESERVED", b"RELEASED", 1))

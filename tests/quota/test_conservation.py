@@ -5,6 +5,7 @@ found.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -89,6 +90,8 @@ def test_every_closing_and_every_cell_is_in_exactly_one_bucket(place: World) -> 
         "released": 1 + sum(cell.quota == "RELEASED" for cell in new),
     }
     assert sum(account.units.values()) == 6 + len(new)
+    ended = Counter({name: sum(by.get(name, 0) for by in account.ended.values()) for name in account.items})
+    assert ended == Counter(account.items), "every id once, at the last stage it came to"
     assert account.units["unexplained"] == 0 and account.files["without a row"] == 0
 
 
@@ -123,9 +126,21 @@ def _lost_journal_line(place: World, made: Made) -> None:
     made.folder.journal.write_bytes(b"".join(lines[:1] + lines[2:]))
 
 
+def _doubled_row(place: World, made: Made) -> None:
+    manifest = place.services.library.manifest
+    manifest.write_bytes(manifest.read_bytes() * 2)
+
+
+def _foreign_row(place: World, made: Made) -> None:
+    with place.services.library.manifest.open("ab") as file:
+        file.write(b'{"schema_version":1}\n')
+
+
 LOSSES: tuple[tuple[Callable[[World, Made], None], str], ...] = (
     (_lost_row, "item"),
     (_lost_file, "manifest row"),
+    (_doubled_row, "manifest row"),
+    (_foreign_row, "manifest row"),
     (_changed_file, "manifest row"),
     (_foreign_file, "file"),
     (_lost_folder, "manifest row"),
@@ -160,8 +175,22 @@ def test_the_command_says_figures_and_ends_with_one_for_a_loss(
     made = make(place, DELIVERED, closure=C01, code="NONE")
     where = ["--library", str(place.root), "--account", "props"]
     assert main(["audit", *where]) == 0
-    assert "quota units: delivered 1" in capsys.readouterr().out
+    assert "quota units: 1 = delivered 1" in capsys.readouterr().out
     _lost_file(place, made)
     assert main(["audit", "--json", *where]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["units"]["delivered"] == 1 and len(document["findings"]) == 1
+
+
+def test_a_duplicate_names_a_file_that_another_item_published(place: World) -> None:
+    make(place, DELIVERED, closure=C01, code="NONE")
+    place._serial -= 1  # the same report once more, from the phone's cache
+    again = attrs.evolve(
+        Cell(PURE, "P09", "NVNNVVVV", "NONE", "CACHE_REUSE"), duplicate=True, closing=None
+    )
+    closure = Closure("C04_REUSE_DUPLICATE", v006.FULL["P09"])
+    made = make(place, again, closure=closure, code="DUPLICATE_EXISTING_ARTIFACT")
+    found = audited(place)
+    assert found.findings == ()
+    assert found.items["delivered"] == found.items["duplicate"] == found.files["with a row"] == 1
+    assert [row.final_path for row in place.services.manifest.rows()] == [made.final.path] * 2

@@ -90,7 +90,7 @@ def test_stand_alone_phone_has_the_real_time(tmp_path: Path) -> None:
 
 
 def test_state_folder_has_one_phone_at_a_time(tmp_path: Path) -> None:
-    refused = pytest.raises(PhoneStartError, match="another simulated phone")
+    refused = pytest.raises(PhoneStartError, match="Another simulated phone")
     with start_phone(tmp_path, "default", SCALE), refused:
         start_phone(tmp_path, "default", SCALE)
 

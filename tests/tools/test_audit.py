@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from fsm import Tables
 from tests.fsm import v006
+from tests.people.chromium import Browser
 from tests.tools.spec_copy import ROOT
 from tools.audit import closing, domains, expected, machine, verdicts
 from tools.audit.__main__ import EXIT_NOT_RUN, EXIT_VIOLATION, main
@@ -242,3 +244,19 @@ def test_the_page_stands_alone(enumeration: Enumeration, tmp_path: Path) -> None
     for ruling in range(1, 32):
         assert f"<b>R{ruling}</b>" in html
     assert html.count("not run") >= 6
+
+
+def test_the_page_in_a_browser(enumeration: Enumeration, tmp_path: Path) -> None:
+    """It complains of nothing, does not scroll sideways, and is drawn, in both widths and both colours."""
+    page, pictures = tmp_path / "audit.html", Path(os.environ.get("HIBOR_AUDIT_PICTURES", tmp_path))
+    page.write_text(render(enumeration, {name: read_record(name, tmp_path) for name in NAMES}), "utf-8")
+    browser = Browser(tmp_path / "browser")
+    try:
+        for width, dark in ((1280, False), (390, True)):
+            browser.open(page, width=width, dark=dark)
+            assert len(browser.picture(pictures / f"audit-{width}.png", whole=False)) > 10_000
+            assert browser.value("document.documentElement.scrollWidth <= innerWidth"), width
+            assert browser.value("document.querySelectorAll('svg').length") >= 1
+        assert browser.complaints == []
+    finally:
+        browser.close()

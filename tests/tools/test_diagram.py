@@ -86,7 +86,28 @@ def test_out_and_stdout_are_the_same_bytes(
     assert capfdbinary.readouterr().out == (tmp_path / "picture").read_bytes()
 
 
-@pytest.mark.parametrize("arguments", [["--format", "png"], ["--out", "/no/such/folder/x.svg"]])
+def test_the_readme_shows_the_contract_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = Path(__file__).parents[2] / "README.md"
+    assert main(["--readme", str(readme), "--check"]) == 0, "python -m tools.diagram --readme README.md"
+    copy = tmp_path / "README.md"
+    copy.write_text(readme.read_text(encoding="utf-8").replace("`I N V", "`V N V"), encoding="utf-8")
+    assert main(["--readme", str(copy), "--check"]) == 1 and "not current" in capsys.readouterr().out
+    assert main(["--readme", str(copy)]) == 0
+    assert copy.read_bytes() == readme.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--format", "png"],
+        ["--out", "/no/such/folder/x.svg"],
+        ["--check"],
+        ["--readme", "/no/such/file.md"],
+        ["--readme", __file__.replace("test_diagram.py", "__init__.py")],
+    ],
+)
 def test_usage(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(arguments)

@@ -33,6 +33,9 @@ def test_every_row_of_the_contract_is_changed() -> None:
     assert made["keep or close"] == 2 * decisions
     windows = sum(len(marks) for nodes in tables.recovery.values() for marks in nodes.values())
     assert made["recovery"] == 5 * windows
+    pairs = sum(len(places) for places in tables.failure_codes.values())
+    forgotten = [one for one in MUTANTS if one.table == "failures" and one.change.endswith("forgotten")]
+    assert len(forgotten) == pairs == 300
     for variant in tables.closures:
         fields = {
             mutant.change.split()[1].rstrip(":")

@@ -41,8 +41,9 @@ def command(plays: tuple[str, ...], every: int, out: Path, mutants: bool) -> Non
 
 def draw(plays: tuple[str, ...], every: int, out: Path, mutants: bool) -> int:
     """Make the atlas; returns the exit code."""
+    from tests.faults.cuts import cuts
     from tests.faults.mutants import MUTANTS
-    from tests.faults.plays import PLAYS
+    from tests.faults.plays import ALWAYS, NO_PHONE, PLAYS
     from tests.faults.sweep import sweep
     from tests.faults.theatre import open_theatre
 
@@ -61,6 +62,7 @@ def draw(plays: tuple[str, ...], every: int, out: Path, mutants: bool) -> int:
         for name in plays or tuple(known):
             click.echo(f"{name} …", err=True)
             swept.append(sweep(theatre, name, every=every, each_square=True))
+            swept.append(cuts(theatre, name, every=4 * every, images=6, phones=(NO_PHONE, ALWAYS)))
         for mutant in MUTANTS if mutants else ():
             with mutant.broken():
                 killed[mutant.name] = bool(mutant.check(theatre))

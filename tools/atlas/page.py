@@ -24,7 +24,9 @@ td.settled{background:#12261a}td.asked{background:#2b2411}th,td{border-color:#30
 leave is
 recovered once; the square says what recovery did → where the items stand [quota; file]. <em>Unknown tap</em>:
 between
-TRIGGER_INTENT and the quota terminal nobody knows whether the tap happened; both cases are recovered.</p>
+TRIGGER_INTENT and the quota terminal nobody knows whether the tap happened; both cases are recovered.
+<em>Killed, then cut</em>: the process is killed, a recovery goes on with what the kernel still held, and then
+the power fails.</p>
 <p>{% for name, count in document.counts.items() %}<b class="{{ 'zero' if count == 0 }}">{{ count }}</b>
 {{ name.replace('_', ' ') }}{{ ' · ' if not loop.last }}{% endfor %}</p>
 {% if document.mutants %}<p>Broken variants: {% for name, dead in document.mutants.items() %}

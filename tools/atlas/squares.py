@@ -1,4 +1,4 @@
-"""Squares of the atlas from the visits of the sweeps: one row a play and step, four columns."""
+"""Squares of the atlas from the visits of the sweeps: one row a play and step, five columns."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import attrs
 
+from tests.faults.cuts import CUT
 from tests.faults.plays import NEVER
 from tests.faults.sweep import Swept, Visit
 
-COLUMNS = ("before", "torn", "after", "unknown tap")
+COLUMNS = ("before", "torn", "after", CUT, "unknown tap")
 ZEROS = (
     ("second_taps", "recovery tapped"),
     ("lost_or_altered_finals", "lost or altered"),
@@ -69,13 +70,13 @@ class Atlas:
     @property
     def empty(self) -> list[str]:
         """Squares nobody filled: there are none in a whole atlas. `unknown tap` is asked only where one can
-        be.
+        be, and a cut after a kill only where something is left to lose: `cuts` visits each such step.
         """
         return [
             f"{row.play} {row.step} {column}"
             for row in self.rows
             for column, square in row.squares.items()
-            if not square.visits and (column != "unknown tap" or row.unknown_tap)
+            if not square.visits and (row.unknown_tap if column == "unknown tap" else column != CUT)
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,10 +109,11 @@ def atlas_of(swept: Iterable[Swept]) -> Atlas:
     rows: dict[tuple[str, str], Row] = {}
     images: set[str] = set()
     violations: list[str] = []
-    recoveries = points = 0
+    recoveries = points = after_cuts = 0
     for one in swept:
         images |= one.images
         recoveries += one.recoveries
+        after_cuts += sum(visit.point.moment == CUT for visit in one.visits)
         violations += one.violations
         points += len({(visit.point.done, visit.point.moment) for visit in one.visits})
         unsure = _unknown_taps(one)
@@ -129,6 +131,7 @@ def atlas_of(swept: Iterable[Swept]) -> Atlas:
         "crash_points": points,
         "disk_images": len(images),
         "recoveries": recoveries,
+        "of_them_after_a_kill_and_a_power_cut": after_cuts,
         **{name: sum(text in found for found in violations) for name, text in ZEROS},
         "violations": len(violations),
     }

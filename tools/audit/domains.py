@@ -176,8 +176,19 @@ def check_keep(tables: Tables) -> Check:
 
 
 def check_failures(tables: Tables) -> Check:
-    """Every failure's code is one an item may stop with where it is met; a verdict is FAIL (ruling R11)."""
+    """Stage × failure → code is the contract's, and each code one an item may stop with there (ruling R11)."""
+    found = {
+        (failure, place): code
+        for failure, places in tables.failure_codes.items()
+        for place, code in places.items()
+    }
     violations: list[Violation] = []
+    for key in sorted(found.keys() | expected.FAILURE_CODES.keys()):
+        code, due = found.get(key), expected.FAILURE_CODES.get(key)
+        if code != due:
+            word = "gap" if code is None else "conflicting"
+            text = f"{key[0]} at {key[1]} gives {code}"
+            violations.append(Violation(word, "failures.yaml", text, f"not {due}"))
     pairs = 0
     nodes = {node for _lane, node in expected.NODE_PRESENCES}
     for failure, places in tables.failure_codes.items():

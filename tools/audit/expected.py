@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.fsm import samples, v006
+from tests.fsm import samples, stage_failures, v006
 from tests.fsm.test_keep_recovery import RECOVERY as _RECOVERY
 from tests.fsm.test_keep_recovery import closes_at_once
 from tests.fsm.test_machine import C02_STEPS as _C02_STEPS
@@ -110,3 +110,128 @@ RUN_STATUSES: Final = (
     ("PARTIAL", 10),
     ("COMPLETE", 0),
 )
+
+# -- V006 §4, design 3: stage × failure → code -----------------------------------------------------
+FAILURE_CODES: Final = {
+    (failure, node if node == stage_failures.RUN else full(node)): code
+    for (failure, node), code in stage_failures.FAILURE_CODES.items()
+}
+
+# -- V006 §2.2, §2.3, §3.5; design 3 ---------------------------------------------------------------
+LANE_SOURCES: Final = {NEW: {"NEW_TRIGGER"}, PURE: {"PROJECT_REUSE", "CACHE_REUSE"}}
+NODE_ARTIFACT: Final = {full(f"P0{stage}-V"): "FAILURE" for stage in (3, 4, 5)} | {
+    full(f"P0{stage}"): "SUCCESS" for stage in (6, 7, 8, 9)
+}
+SUBSTATES: Final = {full("P02"): ("Q", "NUV")} | {full(f"P0{stage}"): ("A", "NUV") for stage in (3, 4, 5)}
+STATUS_OF_CLASS: Final = {
+    "NONE": "SUCCESS",
+    "DUPLICATE": "DUPLICATE",
+    "FAIL": "FAILED",
+    "STOP": "STOPPED",
+}
+SCHEMA_VERSION: Final = 1
+
+# -- design 1: circuit breaker, guard rails; design 4, 5: limits -----------------------------------
+TIES: Final = (
+    "QUOTA_LEDGER_INVALID",
+    "RECOVERY_UNKNOWN",
+    "ACCESS_CONTROL_PRESENT",
+    "QUOTA_EXHAUSTED",
+    "DEADLINE_EXPIRED",
+)
+BREAKER: Final = {
+    "ACCESS_CONTROL_PRESENT": 1,
+    "TRIGGER_UNCERTAIN": 1,
+    "CACHE_TIMEOUT": 1,
+    "UI_ANCHOR_DRIFT": 2,
+}
+GUARD_RAILS: Final = {
+    "spacing_min_s": 8,
+    "deadline_default_s": 600,
+    "closing_reserve_s": 20,
+    "discovery_budget_s": 120,
+    "recovery_budget_s": 60,
+    "kept_for_days": 7,
+    "quarantine_days": 30,
+    "retrigger_after_s": 15 * 60,
+    "dialogs_dismissed_per_run": 3,
+    "dump_worst_s": 6,
+    "battery_least_percent": 15,
+    "battery_hottest_c": 45,
+}
+
+# -- design 4, 9: how the steps of an item's edges become durable, and the record each one leaves --
+_JOURNALLED: Final = {
+    "open.journal": "ITEM_OPENED",
+    "intent.journal": "TRIGGER_INTENT",
+    "seek.journal": "STATE",
+    "changed.journal": "STATE",
+    "reuse.journal": "STATE",
+    "identity.journal": "CACHE_IDENTITY",
+    "code.journal": "CODE",
+    "publish.journal": "PUBLISH_INTENT",
+    "closing.journal": "CLOSING",
+}
+_LEDGER: Final = "reserve confirm release doubt reject artifact duplicate"
+STEPS: Final[dict[str, tuple[str, str, str | None]]] = {
+    **{step: ("append", "item", mark) for step, mark in _JOURNALLED.items()},
+    **{f"{name}.append": ("append", "ledger", None) for name in _LEDGER.split()},
+    "staging.create": ("sink", "item", None),
+    "staging.fill": ("sink", "item", None),
+    "staging.remove": ("remove", "item", None),
+    "quarantine.publish": ("publish", "library", None),
+    "publish.folder": ("folder", "library", None),
+    "publish.link": ("publish", "library", None),
+    "manifest.append": ("append", "library", None),
+    "delivery.write": ("write_once", "item", None),
+    "timing.write": ("write_once", "item", None),
+    "terminal.write": ("write_once", "item", None),
+}
+
+# -- design 5 "PDF check" and V006 §4 P05: finding → code, in the order of judgement ---------------
+_FINDINGS: Final = (
+    ("PDF_NOT_OPENABLE", "not_regular missing unreadable"),
+    ("PDF_MAGIC_INVALID", "empty magic not_pdf"),
+    ("BYTE_COUNT_MISMATCH", "size"),
+    ("HASH_MISMATCH", "sha256 changed"),
+    ("PDF_ENCRYPTED", "encrypted restricted"),
+    (
+        "PDF_NOT_OPENABLE",
+        "timed_out over_memory worker_died not_openable repaired no_trailer page_unloadable",
+    ),
+    ("PAGE_COUNT_MISMATCH", "no_pages count_lies page_count"),
+    ("NONE", "ok"),
+)
+PDF_FINDINGS: Final = tuple((word, code) for code, words in _FINDINGS for word in words.split())
+
+# -- design 3 "run level", design 4 "quota ledger", V006 §1 ----------------------------------------
+BESIDE: Final = {
+    "pdf_findings": PDF_FINDINGS,
+    "stop_words": (
+        "NOTHING_NEW",
+        "FEWER_THAN_COUNT",
+        "DISCOVERY_INCOMPLETE",
+        "INTERRUPTED",
+        "BUSY",
+        "DRY_RUN",
+    ),
+    "command_exits": {"done": 0, "found": 1, "warnings": 2, "usage": 64},
+    "error_exits": {"ContractError": 26, "StateUncertain": 27},
+    "event_quota": {word: word for word in ("RESERVED", "RELEASED", "CONFIRMED", "UNCERTAIN")},
+    "event_object": {
+        **dict.fromkeys(("RELEASED", "CONFIRMED", "UNCERTAIN"), "Q"),
+        **dict.fromkeys(("ARTIFACT_SUCCESS", "ARTIFACT_DUPLICATE_OR_FAILED"), "A"),
+    },
+    "event_artifact": {
+        "ARTIFACT_SUCCESS": ("SUCCESS",),
+        "ARTIFACT_DUPLICATE_OR_FAILED": ("DUPLICATE", "FAILURE"),
+    },
+    "outside_families": ("REPAIRED", "CLOCK_ACCEPTED"),
+    "counted_as_spent": ("CONFIRMED", "UNCERTAIN"),
+    "persistence_order": {
+        NEW: (("Q",), ("S", "F"), ("A",), ("M",), ("D",), ("T",), ("Z",)),
+        PURE: (("S", "F"), ("M",), ("D",), ("T",), ("Z",)),
+    },
+    "statuses": ("SUCCESS", "DUPLICATE", "FAILED", "STOPPED"),
+    "artifact_kinds": ("SUCCESS", "DUPLICATE", "FAILURE"),
+}

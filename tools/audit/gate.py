@@ -13,7 +13,7 @@ import attrs
 
 from fsm import Tables
 
-from . import closing, domains, items, machine, verdicts
+from . import closing, domains, items, machine, small, verdicts
 from .findings import Check, Violation
 
 CHECKS: Final[tuple[Callable[[Tables], Check], ...]] = (
@@ -37,6 +37,8 @@ CHECKS: Final[tuple[Callable[[Tables], Check], ...]] = (
     machine.check_ledger,
     machine.check_run_statuses,
     machine.check_rulings,
+    small.check_small,
+    small.check_beside_default,
 )
 MOST_SECONDS: Final = 5.0
 MOST_MEGABYTES: Final = 300.0

@@ -83,27 +83,30 @@ class _Phone:
 
     def __init__(self, base: Path, reports: int) -> None:
         base.mkdir()
-        self._base = base
+        self._base, self._reports = base, reports
         self._scenario = base / "scenario.toml"
         ranks = list(range(1, reports + 1))
         self._scenario.write_text(_SCENARIO.format(reports=reports, ranks=ranks), encoding="utf-8")
 
     def discover_mb(self) -> float:
         """Peak of a scan of the whole list."""
-        peak_mb, document = self._peak("hibor.discover", "--json", "--library", str(self._base / "library"))
-        if document["incomplete"] is not None:
-            raise RuntimeError(f"discovery ended early: {document['incomplete']}")
+        peak_mb, document = self._peak("hibor.discover", "--json", "--task", self._task(FEW))
+        if document["new"] != self._reports:
+            raise RuntimeError(f"{document['new']} of {self._reports} reports were read")
         return peak_mb
 
     def collect_mb(self, count: int) -> float:
         """Peak of a run that delivers `count` reports."""
-        task = self._base / f"{count}.toml"
-        task.write_text(_TASK.format(count=count), encoding="utf-8")
-        peak_mb, document = self._peak("hibor.run", "--task", str(task))
+        peak_mb, document = self._peak("hibor.run", "--task", self._task(count))
         delivered = sum(item["status"] in ("SUCCESS", "DUPLICATE") for item in document["items"])
         if delivered < count:
             raise RuntimeError(f"{delivered} of {count} items were delivered: {document['stop_reason']}")
         return peak_mb
+
+    def _task(self, count: int) -> str:
+        path = self._base / f"{count}.toml"
+        path.write_text(_TASK.format(count=count), encoding="utf-8")
+        return str(path)
 
     def _peak(self, module: str, *options: str) -> tuple[float, Any]:
         command = [sys.executable, "-c", _WATCHED, sys.executable, "-m", module, "--quiet", *options]

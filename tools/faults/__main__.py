@@ -1,5 +1,7 @@
 """`python -m tools.faults [NAME…] [--json] [--html FILE] [--jobs N] [--keep DIR]`: the fault table.
 
+`python -m tools.faults pdfs …` judges the PDFs of public packages (`pdfs.py`).
+
 Exit 0: every scenario is as expected. 1: one is not. 64: usage.
 """
 
@@ -15,6 +17,7 @@ from pathlib import Path
 
 from hibor.sim.scenario import scenario_names
 from tools.commandline import Parser
+from tools.faults import pdfs
 from tools.faults.expect import TIME_SCALE, ExpectationError, Expected, load_expected
 from tools.faults.judge import judge
 from tools.faults.play import play
@@ -23,6 +26,9 @@ from tools.faults.show import Row, as_html, as_text, as_values
 
 def main(arguments: list[str] | None = None) -> int:
     """Play scenarios and print the table; returns the exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["pdfs"]:
+        return pdfs.main(given[1:])
     parser = Parser(prog="python -m tools.faults", description="Play fault scenarios and print one table.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="scenarios; default: all")
     parser.add_argument("--json", action="store_true", help="the table as JSON on stdout")

@@ -22,6 +22,7 @@ UNPORTABLE = re.compile(
     r'[<>:"/\\|?*\x00-\x1f\u200b-\u200f\u202a-\u202e\ud800-\udfff]|[. ]$|^(con|prn|aux|nul)[.]', re.IGNORECASE
 )
 """What no name of a final may hold: reserved and invisible characters, device names (design 9)."""
+NO_DUMP, NO_PICTURE = "no dump could be read", "no picture"
 TERMINALS = ("CONFIRMED", "RELEASED", "UNCERTAIN")
 
 
@@ -36,11 +37,28 @@ class Family:
 
 @attrs.frozen
 class Evidence:
-    """One evidence folder: which item (its folder's name, or the run's), the diagnosis, the files in it."""
+    """One evidence folder: which item (its folder's name, or the run's), the diagnosis, the files in it, and
+    where it is, relative to the library."""
 
     owner: str
     diagnosis: str
     files: tuple[str, ...]
+    folder: str = ""
+
+    @property
+    def dump(self) -> bool:
+        """True when the dump is there, or the words say that none could be read."""
+        return "screen.xml" in self.files or NO_DUMP in self.diagnosis
+
+    @property
+    def picture(self) -> bool:
+        """True when the picture is there, or the words say why not."""
+        return "screen.png" in self.files or NO_PICTURE in self.diagnosis
+
+    @property
+    def whole(self) -> bool:
+        """True when words, dump and picture are there, or it is said why one is not."""
+        return "diagnosis.txt" in self.files and self.dump and self.picture
 
 
 @attrs.frozen
@@ -113,7 +131,8 @@ def _evidence(library: Path) -> list[Evidence]:
         diagnosis = folder / "diagnosis.txt"
         text = diagnosis.read_text(encoding="utf-8") if diagnosis.is_file() else ""
         names = tuple(sorted(path.name for path in folder.iterdir()))
-        found.append(Evidence(folder.parent.name, text, names))
+        place = folder.relative_to(library).as_posix()
+        found.append(Evidence(folder.parent.name, text, names, place))
     return found
 
 

@@ -13,7 +13,8 @@ from tools.faults.expect import Expected, RunExpected
 from tools.faults.play import Played, RunSeen
 
 DELIVERED = ("SUCCESS", "DUPLICATE")
-NO_DUMP, NO_PICTURE = "no dump could be read", "no picture"
+SCREEN_CODES = ("UI_ANCHOR_DRIFT", "ACCESS_CONTROL_PRESENT", "DETAIL_RESULT_MISMATCH")
+"""Codes whose reason can be seen on the screen, so that the screen must lie beside them."""
 CLOSING_REAL_S = 1.0
 """Real seconds a run may take to close after its window."""
 PLAIN_NOTES = ("NONE", "ZERO_QUOTA_REUSE")
@@ -51,7 +52,7 @@ def always(seen: RunSeen, which: str) -> list[str]:
     else:
         if document["exit_code"] != seen.exit_code:
             problems.append(f"exit {seen.exit_code}, the document says {document['exit_code']}")
-        problems += _window_and_label(document)
+        problems += [*_window_and_label(document), *_screens_kept(seen.books, document)]
     return [f"{which}: {problem}" for problem in [*problems, *_books(seen.books)]]
 
 
@@ -65,6 +66,26 @@ def _window_and_label(document: dict[str, Any]) -> list[str]:
     label, safe = quota.get("label_after"), quota.get("safe_after")
     if label is not None and safe is not None and safe > label:
         problems.append(f"safe_available {safe}, but the app's label says {label}")
+    return problems
+
+
+def _screens_kept(books: Books, document: dict[str, Any]) -> list[str]:
+    """A screen that stopped an item or the run is kept whole, and the run's document names its files."""
+    own = f"runs/{document['run_id']}/"
+    kept = [one for one in books.evidence if one.folder.startswith(own)]
+    problems = [f"{one.folder}: {', '.join(one.files)} is no whole record" for one in kept if not one.whole]
+    named = set((document.get("paths") or {}).get("evidence", ()))
+    there = {f"{one.folder}/{name}" for one in kept for name in one.files}
+    if named != there:
+        problems.append(f"the document names other screens: {sorted(named ^ there)}")
+    owners = {one.owner.split("-", 1)[-1] for one in kept}
+    for item in document["items"]:
+        code = item["error_or_note"].partition(":")[2]
+        if code in SCREEN_CODES and item["quota_state"] != "NONE" and item["item_id"] not in owners:
+            problems.append(f"{code} without its screen")
+    code = (document["stop_reason"] or {}).get("code")
+    if document["status"] == "STOPPED" and code in SCREEN_CODES and not kept:
+        problems.append(f"{code} without its screen")
     return problems
 
 
@@ -138,10 +159,9 @@ def _first_books(seen: RunSeen, expected: Expected) -> list[str]:
 def _screens(books: Books, document: dict[str, Any], expected: Expected) -> list[str]:
     problems = []
     kept = [one for one in books.evidence if "diagnosis.txt" in one.files]
-    if expected.evidence and not any("screen.xml" in one.files or NO_DUMP in one.diagnosis for one in kept):
+    if expected.evidence and not any(one.dump for one in kept):
         problems.append("run 1: no saved screen")
-    pictured = any("screen.png" in one.files or NO_PICTURE in one.diagnosis for one in kept)
-    if expected.evidence and not pictured:
+    if expected.evidence and not any(one.picture for one in kept):
         problems.append("run 1: no screenshot, and no word why")
     said = "\n".join([*(one.diagnosis for one in books.evidence), str(document.get("stop_reason"))])
     problems += [f"run 1: nothing says {word!r}" for word in expected.mentions if word not in said]

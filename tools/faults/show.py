@@ -13,7 +13,7 @@ from tools.faults.expect import Expected
 from tools.faults.judge import delivered, item_words, odd_items
 from tools.faults.play import Played, RunSeen
 
-HEADINGS = ("scenario", "faults", "run", "items", "quota", "served", "recovery", "verdict")
+HEADINGS = ("scenario", "faults", "run", "items", "quota", "served", "screens", "recovery", "verdict")
 _STYLE = """body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}
 td,th{border:1px solid #bbb;padding:.3em .5em;vertical-align:top;text-align:left}
 th{background:#eee}.fail td{background:#fdd}td{white-space:pre-line}"""
@@ -59,6 +59,15 @@ def quota_words(seen: RunSeen) -> str:
     return " ".join(words) or "0"
 
 
+def screen_words(seen: RunSeen) -> str:
+    """What was kept of screens: how many records, and what the first is made of, e.g. `2 xml+png`."""
+    kept = seen.books.evidence
+    if not kept:
+        return "-"
+    parts = [part for part in ("xml", "png") if f"screen.{part}" in kept[0].files]
+    return f"{len(kept)} {'+'.join(parts) or 'words'}"
+
+
 def cells(row: Row) -> tuple[str, ...]:
     """The row's text, in the order of HEADINGS."""
     first, after = row.played.first, row.played.after
@@ -73,6 +82,7 @@ def cells(row: Row) -> tuple[str, ...]:
         "\n".join(item_lines(first)),
         quota_words(first),
         str(sum(first.books.served.values())),
+        screen_words(first),
         "\n".join(recovery),
         "ok" if row.passed else "\n".join(row.problems),
     )
@@ -80,12 +90,17 @@ def cells(row: Row) -> tuple[str, ...]:
 
 def as_text(rows: Sequence[Row]) -> str:
     """The table as lines: one for each scenario, details below it where there are any."""
-    lines = [f"{'scenario':<24}{'run':<44}{'quota':<12}{'served':<8}{'recovery':<34}verdict"]
+    lines = [
+        f"{'scenario':<24}{'faults':<12}{'run':<44}{'quota':<10}{'served':<8}{'screens':<12}{'recovery':<34}verdict"
+    ]
     for row in rows:
-        name, _faults, run, items, quota, served, recovery, _verdict = cells(row)
+        name, faults, run, items, quota, served, screens, recovery, _verdict = cells(row)
         first, *more = recovery.split("\n")
         mark = "ok" if row.passed else "WRONG"
-        lines.append(f"{name:<24}{run:<44}{quota:<12}{served:<8}{first:<34}{mark}")
+        short = faults if len(faults) < 12 else faults[:7] + " …"
+        lines.append(
+            f"{name:<24}{short:<12}{run:<44}{quota:<10}{served:<8}{screens:<12}{first:<34}{mark}"
+        )
         lines += [f"    {line}" for line in items.split("\n")[1:]]
         lines += [f"    later {line}" for line in more if line.startswith("recovered") or " STOP" in line]
         lines += [f"    ! {problem}" for problem in row.problems]

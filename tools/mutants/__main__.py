@@ -21,8 +21,8 @@ from fsm import Tables
 from tools.audit.records import FOLDER, write_record
 from tools.commandline import Parser
 
-from . import flow, presence
-from .kill import INVARIANTS, LITERALS, SIDE_EFFECTS, killer_of
+from . import flow, presence, small
+from .kill import BESIDE, INVARIANTS, LITERALS, SIDE_EFFECTS, killer_of
 from .mutant import Maker, Mutant
 
 MAKERS: Final[tuple[Maker, ...]] = (
@@ -41,6 +41,9 @@ MAKERS: Final[tuple[Maker, ...]] = (
     flow.automaton,
     flow.public_item,
     flow.run_statuses,
+    small.failures,
+    small.small_tables,
+    small.beside,
 )
 
 
@@ -77,7 +80,7 @@ def judge(mutants: Iterable[Mutant]) -> dict[str, Any]:
         row["killed"] += 1
         row["by"][killer] += 1
         killers[killer] += 1
-    order = [name for name in (*LITERALS, *INVARIANTS, SIDE_EFFECTS) if killers[name]]
+    order = [name for name in (*LITERALS, BESIDE, *INVARIANTS, SIDE_EFFECTS) if killers[name]]
     return {
         "made": sum(row["made"] for row in by_table.values()),
         "killed": sum(row["killed"] for row in by_table.values()),

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from fsm import Tables
-from tools.audit import closing, domains, items, machine, verdicts
+from tools.audit import closing, domains, items, machine, small, verdicts
 from tools.audit.findings import Check
 
 Killer = Callable[[Tables], bool]
@@ -41,11 +41,12 @@ LITERALS: Final[Mapping[str, Killer]] = {
     "edge literals": _notices(machine.check_edges),
     "recovery literals": _notices(machine.check_recovery),
     "ledger literals": _notices(machine.check_ledger),
+    "failure literals": _notices(domains.check_failures),
+    "small literals": _notices(small.check_small),
     "status literals": _notices(machine.check_run_statuses),
     "ruling witnesses": _notices(machine.check_rulings),
 }
 INVARIANTS: Final[Mapping[str, Killer]] = {
-    "doubt and failures": _notices(domains.check_failures),
     "edge walks": _notices(machine.check_moves_of_edges),
     "naive twin of the item": _notices(items.check_items),
     "one variant for an input": _notices(closing.check_closures),
@@ -57,7 +58,7 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
     "closures": ("closing literals", "variant literals", "no-closure literals"),
     "windows": ("naive twin of the item",),
     "stage codes": ("domain literals",),
-    "code classes": ("class literals", "doubt and failures"),
+    "code classes": ("class literals", "failure literals"),
     "edges": ("edge literals",),
     "work": ("edge literals",),
     "steps": ("edge walks",),
@@ -66,12 +67,17 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
     "ledger": ("ledger literals",),
     "public item": ("id literals", "quota literals", "naive twin of the item"),
     "run statuses": ("status literals",),
+    "failures": ("failure literals",),
+    "small tables": ("small literals", "naive twin of the item"),
 }
 SIDE_EFFECTS: Final = "side effects"
+BESIDE: Final = "literals beside the contract"
 
 
-def killer_of(table: str, tables: Tables, *, side_effects: bool = True) -> str | None:
+def killer_of(table: str, tables: Tables | small.Beside, *, side_effects: bool = True) -> str | None:
     """The name of the first killer that notices, None when all are content."""
+    if isinstance(tables, small.Beside):
+        return BESIDE if small.check_beside(tables).violations else None
     every = {**LITERALS, **INVARIANTS}
     order = [*FIRST[table], *(name for name in every if name not in FIRST[table])]
     for name in order:

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from fsm import Tables
+from tools.audit.small import Beside
 
 
 @attrs.frozen
@@ -16,7 +17,7 @@ class Mutant:
 
     table: str
     change: str
-    make: Callable[[], Tables]
+    make: Callable[[], Tables | Beside]
     left_out: str | None = None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -47,6 +48,10 @@ RECOGNISE_S: Final = 6.0
 more."""
 LATER_LOOK_S: Final = 30.0
 """How long an uncertain trigger's one later look lasts, in seconds."""
+SHARE_SPARE_S: Final = 2.0
+"""What of recovery's share of the window is left when a file is given up, in seconds."""
+LATE_LOOKS: Final = 2
+"""Looks after a search's limit that a file which is there may still have to prove that it stands still."""
 WAIT_SHARE: Final = 0.03
 LEAST_PAUSE_S: Final = 0.02
 QUICK_BYTES: Final = 16 * 1024 * 1024
@@ -69,6 +74,10 @@ class Search:
     def present(self) -> list[RemoteFile]:
         """The files of the last look."""
         return [file for looks in self.looks.values() if (file := looks[-1][1]) is not None]
+
+    def unproved(self, settle_s: float) -> bool:
+        """True when some file of the last look was not seen for long enough to stand still."""
+        return any(at_s - since_s < settle_s for since_s, at_s in self.still_since())
 
     def still_since(self) -> list[tuple[float, float]]:
         """For each of them, when it was first and last seen as it is now, in the clock's seconds."""
@@ -106,7 +115,7 @@ def match(item: ItemRun) -> str:
     known = draft.identity
     if known is not None and known.same_file(services.require_device().stat(known.path)):
         return "matched"
-    limit_s = services.require_profile().cache.timeout_s
+    limit_s = _patience_s(item)
     if export.needed(item):
         draft.identity = (
             find_now(item) if item.recovering else None
@@ -119,6 +128,23 @@ def match(item: ItemRun) -> str:
         words = f"no file for this report appeared within {limit_s:.0f} s"
         raise EffectFailure("no_new_file", words + _found_instead(item))
     return "matched"
+
+
+def _patience_s(item: ItemRun) -> float:
+    """How long the file is waited for.
+
+    A recovery has a share of the window that may be shorter than an app's own time: what is left of that time
+    since the tap is waited, a later look's length at least, and no longer than the share lasts, so that a
+    file that does not come is what the report fails for, and not the share's end (design 4 "Recovery").
+    """
+    services = item.services
+    limit_s = services.require_profile().cache.timeout_s
+    if not item.recovering:
+        return limit_s
+    tapped = [record.at for record in item.journal.records if record.event == "TRIGGER_INTENT"]
+    since = [(services.clock.now() - datetime.fromisoformat(at)).total_seconds() for at in tapped]
+    left_s = max(LATER_LOOK_S, limit_s - max(0.0, since[-1] if since else limit_s))
+    return min(left_s, services.deadline.remaining_s() - SHARE_SPARE_S)
 
 
 def _found_instead(item: ItemRun) -> str:
@@ -143,11 +169,13 @@ def find_now(item: ItemRun, *, patient: bool = False, under_way: bool = False) -
 def search(item: ItemRun, limit_s: float) -> CacheIdentity | None:
     """The report's file among those new since the baseline, None when `limit_s` passed without one.
 
-    Looking costs nothing, so a link that drops is waited for as long as the file itself would be.
+    Looking costs nothing, so a link that drops is waited for as long as the file itself would be. A file that
+    was seen and had no time yet to prove that it stands still is looked at again after the limit: where one
+    look takes long, the limit would else pass with a file that is there.
     """
     services, profile = item.services, item.services.require_profile()
     clock, seen = services.clock, Search()
-    end_s = clock.monotonic_s() + limit_s
+    end_s, late_looks = clock.monotonic_s() + limit_s, 0
     while True:
         try:
             found = look_once(item, seen)
@@ -159,7 +187,9 @@ def search(item: ItemRun, limit_s: float) -> CacheIdentity | None:
         if found is not None:
             return found
         if clock.monotonic_s() >= end_s:
-            return None
+            if late_looks == LATE_LOOKS or not seen.unproved(profile.cache.settle_s):
+                return None
+            late_looks += 1
         services.deadline.require_phone_time()
         # An export begins on this report's page, which is therefore not left.
         if item.while_waiting is not None and not export.needed(item):

@@ -3,12 +3,13 @@ design 5)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from hibor.device.errors import DeviceError
 from hibor.device.evidence import ScreenEvidence, capture
+from hibor.device.history import in_history
 from hibor.device.navigate import App, same_report
 from hibor.device.patient import BROKEN
 from hibor.device.reading import DetailScreen, ReportFacts
@@ -31,6 +32,9 @@ from hibor.package.match import named_like
 if TYPE_CHECKING:
     from hibor.items.catalogue import CatalogueEntry
     from hibor.items.item import ItemRun
+
+HISTORY_SPARE_S: Final = 15.0
+"""Seconds of phone work that are left for the rest when the download history is not read any further."""
 
 
 def open_detail(item: ItemRun) -> str:
@@ -194,15 +198,14 @@ def look(item: ItemRun) -> str:
 
 def _in_history(item: ItemRun) -> bool:
     """True when the app's own download history has the report."""
-    app = item.services.require_app()
+    services = item.services
+    app, report_id = services.require_app(), item.job.entry.report_id
     try:
         app.open_app()
-        rows = app.open_history()
-        app.close_history()
+        return in_history(app, report_id, may_go_on=lambda: services.deadline.remaining_s() > HISTORY_SPARE_S)
     except DeviceError as error:
-        item.services.log.warning("the download history could not be read: %s", error.detail)
+        services.log.warning("the download history could not be read: %s", error.detail)
         return False
-    return any(row.report_id == item.job.entry.report_id for row in rows)
 
 
 def decide(item: ItemRun) -> str:
