@@ -4,6 +4,7 @@ only read.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +12,8 @@ import attrs
 import pytest
 from hypothesis import settings
 
+from hibor.sim.state import SHARED_PDFS
 from tests.main_job import MainJob, Run
-
 
 settings.register_profile("deep", max_examples=1000, deadline=None)
 
@@ -26,6 +27,14 @@ class WarmLibrary:
     second: Run
     ledger_after_first: bytes
     served_after_first: list[str]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_pdfs(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """All phones of all test processes share what they made: the same reports are made for nearly all."""
+    base = tmp_path_factory.getbasetemp()
+    folder = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+    os.environ[SHARED_PDFS] = str(folder / "phone-pdfs")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -10,6 +10,7 @@ not a ledger.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import threading
@@ -30,6 +31,8 @@ EMBEDDED_START_HOUR = 9
 HEARTBEAT_EVERY_S = 0.5
 PDF_FOLDER = "pdf"
 """Where in its state folder a phone keeps the PDFs it has made."""
+SHARED_PDFS = "HIBOR_SIM_PDFS"
+"""Names a folder in which phones share what they made; making a PDF is most of a phone's start."""
 
 
 @attrs.define
@@ -132,9 +135,37 @@ class StateStore:
         try:
             return path.read_bytes()
         except FileNotFoundError:
-            data = make_pdf(report, variant)
+            data = self._made_before(report, variant) or self._make(report, variant)
             replace_file(path, data)
             return data
+
+    @staticmethod
+    def _made_before(report: Report, variant: str) -> bytes | None:
+        """What another phone left in the shared folder."""
+        shared = _shared_path(report, variant)
+        try:
+            return None if shared is None else shared.read_bytes()
+        except FileNotFoundError:
+            return None
+
+    @staticmethod
+    def _make(report: Report, variant: str) -> bytes:
+        data, shared = make_pdf(report, variant), _shared_path(report, variant)
+        if shared is not None:
+            shared.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(shared, data)
+        return data
+
+
+def _shared_path(report: Report, variant: str) -> Path | None:
+    """Where many phones share this PDF: a report says all of what its PDF holds, so the same one is the same
+    file.
+    """
+    folder = os.environ.get(SHARED_PDFS)
+    if not folder:
+        return None
+    name = hashlib.sha256(f"{variant} {report!r}".encode()).hexdigest()
+    return Path(folder) / f"{name}.pdf"
 
 
 def replace_file(path: Path, data: bytes) -> None:
