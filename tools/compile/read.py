@@ -9,6 +9,8 @@ to guess. Line endings are normalised before hashing, so a checkout with CRLF co
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,13 @@ class _Walker:
 
 def parse(text: str, file: str) -> tuple[Document, list[Fault]]:
     """Parses the text of one spec file; the document is empty when the YAML itself is broken."""
+    document, faults = _parsed(text, file)
+    return document, list(faults)
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str, file: str) -> tuple[Document, Sequence[Fault]]:
+    """Composing YAML is nearly all of a compilation's time; a text that was read before stays what it was."""
     digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
     walker = _Walker(file)
     try:
