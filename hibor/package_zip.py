@@ -17,7 +17,7 @@ import csv
 import hashlib
 import io
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -113,10 +113,13 @@ class Package:
 
 
 def plan_package(view: RunView, words: Words) -> Package:
-    """Choose names, check every file against what was delivered, and say what is missing."""
+    """Choose names, check every file against what was delivered, and say what is missing.
+
+    A report is packed once, also where an earlier run's item and this run's reuse of it both tell of it.
+    """
     reports: list[Packed] = []
     broken: list[Missing] = []
-    for one in (*view.delivered, *_late(view)):
+    for one in _once((*view.delivered, *_late(view))):
         path = view.library.absolute(str(one.item["final_path"]))
         if _digest(path) != one.item.get("sha256"):
             broken.append(_missing(one.item, None, words("index.broken"), None, words("index.broken_next")))
@@ -134,6 +137,16 @@ def plan_package(view: RunView, words: Words) -> Package:
         )
     missing = [*broken, *_not_delivered(view, reports, words), *_wanted(view.library, words)]
     return Package(view, tuple(reports), tuple(missing))
+
+
+def _once(items: Iterable[ItemView]) -> Iterator[ItemView]:
+    """The first item of every report."""
+    seen: set[object] = set()
+    for one in items:
+        report = one.item.get("report_id")
+        if report not in seen:
+            seen.add(report)
+            yield one
 
 
 def _digest(path: Path) -> str | None:

@@ -1,8 +1,8 @@
 """`python -m hibor.run`: the main job. stdout carries exactly one JSON document, whatever happens.
 
 Everything for people goes to stderr, in their language. Mistakes on the command line end with the same
-document (`TASK_INVALID`, 64). Heavy imports happen only once there is something to do; what can be missing in a broken
-installation is imported where its absence is told.
+document (`TASK_INVALID`, 64). Heavy imports happen only once there is something to do; what can be missing in
+a broken installation is imported where its absence is told.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""The first use of a real phone with a library is confirmed by a person, once, and recorded (design 1)."""
+"""What a person confirms before anything is done: the first use of a real phone with a library, once and on
+record (design 1), and each further download of a report that is paid for (design 4)."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,9 @@ from hibor.device.errors import DeviceError
 from hibor.durable import Durable, DurableError
 from hibor.durable_fs import OsFileSystem
 from hibor.people.progress import Progress
+from hibor.quota.errors import LedgerInvalid
+from hibor.quota.events import RELEASED
+from hibor.quota.reading import LedgerReading
 from hibor.task import Task
 
 STEPS = frozenset({"library.folder", "library.consent"})
@@ -45,10 +50,49 @@ def require_consent(station: Station, task: Task, progress: Progress, *, assume_
     )
 
 
+def confirm_retrigger(
+    task: Task, reports: Collection[str], progress: Progress, *, simulated: bool, assume_yes: bool
+) -> None:
+    """Show what is known of each report that is to be downloaded once more, and ask.
+
+    Nobody is asked on a simulated phone, and for a report that was never paid for nothing is shown. Raises
+    RunStop when nobody confirms. A ledger in doubt is for the run itself to say.
+    """
+    library = library_of(task)
+    path = library.ledger(task.account)
+    if not reports or not path.is_file():
+        return
+    try:
+        ledger = LedgerReading(path, task.account, [])
+    except LedgerInvalid:
+        return
+    paid = {report: ledger.history(report) for report in sorted(reports)}
+    before = [view for views in paid.values() for view in views if view.quota_state != RELEASED]
+    for view in before:
+        artifact = view.artifact
+        progress.warn(
+            "retrigger_before",
+            report=view.reservation.report_id,
+            day=view.reservation.day,
+            quota=view.quota_state,
+            file="-" if artifact is None else artifact.data.get("path") or artifact.type,
+        )
+    if before and not simulated and not assume_yes and not _said_yes(progress, "retrigger_ask"):
+        raise RunStop(
+            "task_invalid",
+            "downloading a paid report again is confirmed: run again and type yes, or give --yes",
+        )
+
+
 def _confirmed(progress: Progress, model: str) -> bool:
+    return _said_yes(progress, "consent", model=model)
+
+
+def _said_yes(progress: Progress, question: str, **facts: str) -> bool:
+    """Ask on the terminal; where there is none nobody said yes."""
     if not sys.stdin.isatty():
         return False
-    progress.warn("consent", model=model)
+    progress.warn(question, **facts)
     return sys.stdin.readline().strip().lower() == "yes"
 
 

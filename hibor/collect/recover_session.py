@@ -11,14 +11,12 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any, cast
 
 import attrs
 
 from fsm import Tables
 from generated.governance import COMMAND_EXITS, RUN_STATUSES
-from generated.ledger import AUTOMATON
 from hibor.clock import Clock, SystemClock
 from hibor.collect import preflight
 from hibor.collect.awake import give_back
@@ -37,44 +35,14 @@ from hibor.package.layout import Library, new_run_id
 from hibor.package.manifest import Manifest
 from hibor.people.recover_telling import Telling
 from hibor.quota.errors import LedgerInvalid
-from hibor.quota.events import Event, Head, parse_event
-from hibor.quota.family import Automaton
-from hibor.quota.fold import Family, Fold
-from hibor.quota.ledger import FamilyView, Ledger
-from hibor.quota.scan import Marks, check_heads, read_event, scan
+from hibor.quota.events import parse_event
+from hibor.quota.ledger import Ledger
+from hibor.quota.reading import LedgerReading
 from hibor.task import EMBEDDED_ACCOUNT, Task, TaskError, load_task, with_options
 
 WINDOW_S = 3600.0
 """A recovery by itself has no window; this bounds what it waits for a phone in all, in seconds."""
 _EXITS = {status: code for status, code, _when, _meaning in RUN_STATUSES}
-
-
-class LedgerReading:
-    """A ledger read once and never written: what `--list` needs of it. Raises LedgerInvalid."""
-
-    def __init__(self, path: Path, account: str, heads: list[Head]) -> None:
-        self.path = path
-        self._fold, marks = Fold(Automaton(AUTOMATON)), Marks()
-        self._place = scan(path, account, self._fold, marks)
-        check_heads(path, self._place, marks, heads)
-
-    @property
-    def head(self) -> Head:
-        """Number of events and hash of the last one."""
-        return self._place.head
-
-    def history(self, report_id: str) -> tuple[FamilyView, ...]:
-        """All families of a report, oldest first."""
-        return tuple(self._view(family) for family in self._fold.families_of(report_id))
-
-    def open_reservations(self) -> tuple[Event, ...]:
-        """Reservations without a quota event."""
-        return tuple(read_event(self.path, family.reserved) for family in self._fold.open_families())
-
-    def _view(self, family: Family) -> FamilyView:
-        spans = (family.quota, family.artifact)
-        quota, artifact = (None if span is None else read_event(self.path, span) for span in spans)
-        return FamilyView(read_event(self.path, family.reserved), quota, artifact)
 
 
 def recover_session(options: Mapping[str, Any]) -> int:

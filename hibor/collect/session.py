@@ -20,7 +20,7 @@ from generated.stamp import SPEC_SHA256
 from hibor import __version__
 from hibor.clock import SystemClock
 from hibor.collect.collector import Collector, Orders
-from hibor.collect.consent import require_consent
+from hibor.collect.consent import confirm_retrigger, require_consent
 from hibor.collect.deadline import Deadline
 from hibor.collect.governance import RunFacts
 from hibor.collect.interrupts import Interrupts
@@ -109,6 +109,13 @@ def _collect(
         try:
             if not station.simulated:
                 require_consent(station, task, progress, assume_yes=bool(options["yes"]))
+            confirm_retrigger(
+                task,
+                orders.retrigger,
+                progress,
+                simulated=station.simulated,
+                assume_yes=bool(options["yes"] or options["dry_run"]),
+            )
             wanted = not (options["dry_run"] or options["verbose"])
             with progress.shown(wanted=wanted, last_stage=LAST_STAGE, simulated=station.simulated):
                 collector.run(held)
@@ -153,6 +160,10 @@ def resolve_task(options: Mapping[str, Any]) -> tuple[Task, bool]:
         count=options["count"],
         lang=options["lang"] or (None if options["task"] else default_lang()),
     )
+    try:
+        task.library.encode()
+    except UnicodeEncodeError as error:  # bytes of another encoding: no document could hold the name
+        raise ValueError("--library: the folder's name is not valid Unicode") from error
     return task, simulated
 
 
@@ -310,6 +321,9 @@ def _emit(
     timing = document["timing"]
     if collector is not None and timing is not None:
         progress.deadline = None
+        missing, left = _missing(document), (document["quota"] or {}).get("safe_after")
+        if missing:
+            progress.warn("missing", missing=missing)
         progress.warn(
             "finished",
             status=document["status"],
@@ -318,10 +332,9 @@ def _emit(
             phone_s=timing["phone_time_s"],
             deadline_s=timing["deadline_s"],
             folder=document["paths"].get("library", "-"),
+            missing=missing or "0",
+            quota="-" if left is None else left,
         )
-        missing = _missing(document)
-        if missing:
-            progress.warn("missing", missing=missing)
     if collector is not None and may_write:
         _write_page(collector)
     return int(document["exit_code"])

@@ -45,8 +45,8 @@ def _search(app: App, rows: tuple[HistoryRow, ...], report_id: str, may_go_on: C
 
 
 def _next_screen(app: App, rows: tuple[HistoryRow, ...]) -> tuple[HistoryRow, ...]:
-    """The last row but one goes to where the first one was: the last may be cut off, and the finger stays away
-    from the screen's edge, where a swipe means something else."""
+    """The last row but one goes to where the first one was: the last may be cut off, and the finger stays
+    away from the screen's edge, where a swipe means something else."""
     looker, (x, top), (_x, bottom) = app.looker, rows[0].node.bounds.center, rows[-2].node.bounds.center
     duration_ms = math.ceil((bottom - top) / app.profile.pace.swipe_px_per_s * 1000)
     require_accepted(app.device.swipe(x, bottom, x, top, duration_ms))

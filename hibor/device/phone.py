@@ -1,10 +1,10 @@
 """A phone driven by shell commands, whatever carries them.
 
 Rules of this file: each method is one shell call where that is possible, in list form, quoted by `shellout`;
-input events are sent once and never repeated; identity is checked before every tap and every pull
-(`device_replaced`), the focused window before every tap that names its app. An empty folder is told from an
-unreadable one (fault F25); sizes are 64 bit from `stat -c` (fault F13). Errors are redacted with everything
-known to identify this phone.
+input events are sent once and never repeated; identity is checked before every tap and every pull, and with
+every word on one file (`device_replaced`), the focused window before every tap that names its app. An empty
+folder is told from an unreadable one (fault F25); sizes are 64 bit from `stat -c` (fault F13). Errors are
+redacted with everything known to identify this phone.
 """
 
 from __future__ import annotations
@@ -115,6 +115,14 @@ class ShellPhone(ABC):
     def check_identity(self) -> None:
         """Raise `device_replaced` unless the phone is the one that was opened."""
         self._compare_identity(self.run(*(["getprop", name] for name in IDENTITY_PROPERTIES)))
+
+    def _of_this_phone(self, command: Sequence[str], *, timeout_s: float | None = None) -> ShellResult:
+        """What this very phone says: that a file is gone is a verdict on a paid report, and another phone
+        that answers in its place has no say in it."""
+        names = (["getprop", name] for name in IDENTITY_PROPERTIES)
+        *identity, result = self.run(*names, command, timeout_s=timeout_s)
+        self._compare_identity(identity)
+        return result
 
     def _ok(self, result: ShellResult, what: str) -> str:
         if result.code != 0:
@@ -310,7 +318,7 @@ class ShellPhone(ABC):
     def stat(self, path: str) -> RemoteFile:
         """One entry (links are not followed by toybox `stat -c`)."""
         marker = "at" + secrets.token_hex(6)
-        (result,) = self.run(["stat", "-c", shellout.stat_format(marker), path])
+        result = self._of_this_phone(["stat", "-c", shellout.stat_format(marker), path])
         found = shellout.parse_stats(result.text, marker, (path,))
         if path in found:
             return found[path]
@@ -319,7 +327,7 @@ class ShellPhone(ABC):
 
     def sha256(self, path: str) -> str | None:
         """Hash by the phone's `sha256sum`; None where the phone has none."""
-        (result,) = self.run(["sha256sum", path], timeout_s=self._limits.pull_s)
+        result = self._of_this_phone(["sha256sum", path], timeout_s=self._limits.pull_s)
         match = re.match(r"\\?([0-9a-f]{64})\b", result.text)
         if result.code == 0 and match:
             return match.group(1)

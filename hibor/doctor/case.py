@@ -23,7 +23,7 @@ from hibor.device.uitree import UiTree
 from hibor.doctor.person import Person
 from hibor.doctor.rows import Row, Status, Stop
 from hibor.durable import Durable, DurableError
-from hibor.messages import failure_text
+from hibor.messages import failure_text, told
 from hibor.package.layout import Library
 from hibor.pdf.annotate import Mark, annotate_png
 from hibor.people.commandline import Words
@@ -131,8 +131,11 @@ class Case:
         try:
             meaning = failure_text(self.words.lang, error.failure)
         except KeyError:
-            return error.detail
-        return self.words("doctor.said.because", what=meaning.rstrip("。."), detail=error.detail)
+            return told(self.words.lang, error.detail, self.words("sentences.see_run"))
+        detail = told(self.words.lang, error.detail, "")
+        if not detail:
+            return meaning
+        return self.words("doctor.said.because", what=meaning.rstrip("。."), detail=detail)
 
     # -- files -----------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from hibor.doctor.rows import Row, Stop, verdict
 from hibor.doctor.screens import check_app_screen
 from hibor.doctor.walk import walk
 from hibor.durable import DurableError
-from hibor.messages import LANGS
+from hibor.messages import LANGS, reason_text, told
 from hibor.package.layout import Library
 from hibor.people.commandline import (
     DEFAULT_LIBRARY,
@@ -222,13 +222,16 @@ def doctor(wishes: Wishes, answers: Answers, person: Person) -> int:
         task = _task(wishes)
     except TaskError as error:
         raise Refusal("common.task_unreadable", path=wishes.task, count=len(error.problems)) from error
+    words = answers.words
     with ExitStack() as stack:
         try:
             station = stack.enter_context(_station(wishes, task))
         except (RunStop, DeviceError) as error:
-            raise Refusal("doctor.no_station", exit_code=FOUND, why=error.detail) from error
+            why = reason_text(words.lang, RunStop(error.failure, "").code, error.detail).rstrip("。.")
+            raise Refusal("doctor.no_station", exit_code=FOUND, why=why) from error
         except ValueError as error:
-            raise Refusal("doctor.no_station", exit_code=USAGE, why=error) from error
+            why = told(words.lang, str(error), words("common.not_understood")).rstrip("。.")
+            raise Refusal("doctor.no_station", exit_code=USAGE, why=why) from error
         if station.simulated:
             answers.say("progress.simulated")
         case = case_for(station, task, answers.words, person, profile=wishes.profile)

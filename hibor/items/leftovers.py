@@ -22,7 +22,7 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from fsm import ContractError, StateUncertain, Tables, Verdict, verdict
+from fsm import ContractError, ItemMachine, StateUncertain, Tables, Verdict, verdict
 from hibor.collect.services import Services
 from hibor.durable import DurableError
 from hibor.items.draft import Draft, ItemJob
@@ -209,16 +209,37 @@ def write_off(leftover: Leftover, services: Services, detail: str) -> ItemResult
     """Close a kept item as it stands (`recover --close`, the age limit); None when no closure accepts it
     (R10).
     """
-    tables = services.tables
     item = ItemRun(leftover.draft.job, services, draft=leftover.draft, node=leftover.node)
     item.note_recovery()
-    words = ("abandoned", "disk_failed", "deadline")
-    codes = [leftover.kept_code, *(tables.failure_codes[word].get(leftover.node) for word in words)]
     try:
-        closed = item.write_off([code for code in codes if code is not None], detail)
+        closed = item.write_off(_closing_codes(leftover, services.tables), detail)
         return item.result if closed else None
     finally:
         item.settle()
+
+
+def closable(leftover: Leftover, tables: Tables) -> bool:
+    """Whether `write_off` would find a closure for an item as it stands (ruling R10); nothing is written."""
+    presence = leftover.draft.presence
+    if "U" in presence:
+        return False
+    lane, node = leftover.draft.job.lane, leftover.node
+    artifact = leftover.draft.artifact_kind if presence[tables.objects.index("A")] == "V" else None
+    machine = ItemMachine(lane, node, tables)
+    try:
+        orders = (
+            machine.closing_order(presence, artifact, code) for code in _closing_codes(leftover, tables)
+        )
+        return any(order is not None for order in orders)
+    finally:
+        machine.release()
+
+
+def _closing_codes(leftover: Leftover, tables: Tables) -> list[str]:
+    """The codes an item may be written off with, the one it was kept with first."""
+    words = ("abandoned", "disk_failed", "deadline")
+    codes = [leftover.kept_code, *(tables.failure_codes[word].get(leftover.node) for word in words)]
+    return [code for code in codes if code is not None]
 
 
 def attempted_reports(leftovers: Iterable[Leftover], broken: Iterable[Broken]) -> frozenset[str]:

@@ -151,7 +151,7 @@ TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
         "uncertain": "Uncertain (counts as used)",
         "reserved": "Still reserved",
         "unexplained": "The app's remaining count fell by {count} more than this run confirmed: the account "
-        "may be in use elsewhere, or a tap in doubt was charged. What is left is counted as the app shows it.",
+        "may be in use elsewhere, or a tap in doubt was charged. What is left is what the app shows.",
         "unexplained_less": "The app's remaining count fell by {count} less than this run confirmed.",
         "delivered": "{delivered} of {selected} delivered",
         "items": "Reports",

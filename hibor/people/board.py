@@ -18,6 +18,7 @@ from typing import Any, Final
 import attrs
 
 from hibor.collect.deadline import Deadline
+from hibor.package.names import writable
 
 KEPT_EVENTS: Final = 12
 
@@ -67,6 +68,7 @@ class Board:
     interrupted: bool = False
     ended: bool = False
     ended_s: float | None = None
+    ended_left_s: float | None = None
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     def elapsed_s(self) -> float:
@@ -75,16 +77,22 @@ class Board:
             return self.ended_s
         return 0.0 if self.deadline is None else self.deadline.elapsed_s()
 
+    def left_s(self) -> float:
+        """Seconds of phone work that are left, as the lines say them; those at the end once it is over."""
+        if self.ended_left_s is not None:
+            return self.ended_left_s
+        return 0.0 if self.deadline is None else self.deadline.remaining_s()
+
     def chosen(self, choices: Iterable[tuple[str, str, str]]) -> None:
         """(report id, title, source) of every selected report, in the order they are to be opened."""
         with self._lock:
             for report_id, title, source in choices:
-                self.rows.setdefault(report_id, Row(report_id=report_id, title=title, source=source))
+                self.rows.setdefault(report_id, Row(report_id=report_id, title=plain(title), source=source))
 
-    def doing(self, key: str, title: str = "") -> None:
-        """The phone is at something."""
+    def doing(self, key: str) -> None:
+        """The phone is at something that belongs to no item."""
         with self._lock:
-            self.action = Action(key, title, self.elapsed_s())
+            self.action = Action(key, since_s=self.elapsed_s())
 
     def item_at(self, item: Any) -> None:
         """An item (`ItemRun`) begins a piece of work, or has ended."""
@@ -93,7 +101,7 @@ class Board:
         with self._lock:
             row = self.rows.get(job.entry.report_id)
             if row is None or row.number != job.index or row.recovered != item.recovering:
-                row = Row(report_id=job.entry.report_id, title=job.entry.title, source=job.source)
+                row = Row(report_id=job.entry.report_id, title=plain(job.entry.title), source=job.source)
                 row.number, row.recovered = job.index, item.recovering
                 self.rows[job.entry.report_id] = row
             stage = states.index(result.item["state"] if result is not None else machine.state)
@@ -104,7 +112,7 @@ class Board:
             if result is not None:
                 row.status, row.code = result.item["status"], result.item["stop_code"]
             elif not item.needs_host and job.source != "PROJECT_REUSE":
-                self.action = Action(machine.work(item.recovering), job.entry.title, self.elapsed_s())
+                self.action = Action(machine.work(item.recovering), row.title, self.elapsed_s())
 
     def event(self, line: str, *, warning: bool = False) -> None:
         """Something happened that a person may want to read."""
@@ -113,7 +121,8 @@ class Board:
 
     def close(self) -> None:
         """The run is over; the facts stand still."""
-        self.ended_s, self.ended, self.action = self.elapsed_s(), True, None
+        self.ended_s, self.ended_left_s = self.elapsed_s(), self.left_s()
+        self.ended, self.action = True, None
 
     def seen(self) -> Board:
         """A copy to draw from, taken at one moment."""
@@ -133,6 +142,11 @@ class Board:
         if self.quota_before is None:
             return None
         return self.quota_before - sum(row.pays for row in self.rows.values())
+
+
+def plain(title: str) -> str:
+    """A title that moves no cursor and turns no line round: an app's titles hold whatever somebody typed."""
+    return "".join(map(writable, " ".join(title.split())))
 
 
 def _pays(item: Any) -> bool:

@@ -23,6 +23,7 @@ import click
 
 from generated.governance import COMMAND_EXITS, RUN_STATUSES
 from hibor.messages import LANGS, Lang, catalogue, chosen_lang, text
+from hibor.people.formatting import CellContext
 
 DONE: Final = COMMAND_EXITS["done"]
 FOUND: Final = COMMAND_EXITS["found"]
@@ -81,6 +82,8 @@ class Answers:
 
 class SpokenCommand(click.Command):
     """A command whose help is in one language, with examples and exit codes at its end."""
+
+    context_class = CellContext
 
     def __init__(
         self, name: str | None = None, *, words: Words, section: str, exits: str = "command", **settings: Any

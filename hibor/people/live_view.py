@@ -123,7 +123,7 @@ class LiveView:
     def _window(self, board: Board) -> Text:
         whole_s = 0.0 if board.deadline is None else board.deadline.deadline_s
         used_s = board.elapsed_s()
-        left_s = max(0.0, whole_s - used_s)
+        left_s = board.left_s()
         used = min(BAR_CELLS, round(BAR_CELLS * used_s / whole_s)) if whole_s else 0
         line = Text(no_wrap=True, overflow="ellipsis")
         line.append(self._say("window") + " ")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
+from fsm import Tables
 from generated.governance import GUARD_RAILS
-from hibor.items.leftovers import Broken, Leftover
+from hibor.items.leftovers import Broken, Leftover, closable
 from hibor.items.recovery import Recovered
 from hibor.messages import advice, text, told
 
@@ -73,6 +74,9 @@ class Telling:
             self._table("columns", rows)
         elif not broken and not waiting:
             self.say("nothing", library=library)
+        for leftover in found:
+            if leftover.kept_code is not None or not closable(leftover, Tables.default()):
+                self._say_next(self.say, leftover)
         self._tell_broken(broken)
         if waiting:
             self.say("open_reservations", count=waiting)
@@ -105,17 +109,30 @@ class Telling:
             self.say("settled", count=len(done.settled))
         if done.expired:
             self.say("expired", count=len(done.expired), days=GUARD_RAILS["quarantine_days"])
-        for item in cannot_close:
-            self.warn("cannot_close", item=item)
+        for leftover in done.kept:
+            if leftover.draft.job.item_id in cannot_close:
+                self._say_next(self.warn, leftover)
         if done.kept:
             self.say("kept", count=len(done.kept))
+
+    def _say_next(self, say: Callable[..., None], leftover: Leftover) -> None:
+        """What a person can do with a kept item, and why it cannot be closed where it cannot (ruling R10)."""
+        item, folder = leftover.draft.job.item_id, leftover.folder
+        if closable(leftover, Tables.default()):
+            say("next_close", item=item)
+        elif leftover.action == "ask_phone":
+            say("next_phone", item=item)
+        elif leftover.action == "halt":
+            say("next_doubt", item=item, folder=folder.path)
+        else:
+            say("next_host", item=item, file=folder.staging, final=leftover.draft.job.final_path)
 
     def _tell_broken(self, broken: Sequence[Broken]) -> None:
         for item in broken:
             self.warn("not_understood", folder=item.folder.path.name, why=item.why)
 
     def _row(self, leftover: Leftover, now: datetime) -> list[str]:
-        age = leftover.age(now)
+        age = max(leftover.age(now), timedelta())  # a practice phone's clock may be ahead of ours
         action = text(self.lang, f"recover.actions.{leftover.action}")
         if leftover.kept_code is not None:
             action = text(self.lang, "recover.kept_with", action=action, code=leftover.kept_code)
@@ -158,6 +175,7 @@ def _leftover(leftover: Leftover, now: datetime) -> dict[str, Any]:
         "mark": leftover.mark,
         "action": leftover.action,
         "kept_code": leftover.kept_code,
+        "closable": closable(leftover, Tables.default()),
         "opened_at": leftover.opened_at,
         "age_s": round(leftover.age(now).total_seconds()),
     }

@@ -182,13 +182,14 @@ def read_rows(manifest: Path, findings: list[Finding]) -> tuple[ManifestRow, ...
     rows: dict[str, ManifestRow] = {}
     data = manifest.read_bytes() if manifest.exists() else b""
     for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
+        place = f"{manifest.name}:{number}"
         try:
             row = parse_row(manifest, number, line)
         except ManifestInvalid as error:
-            findings.append(Finding("manifest row", f"{manifest.name}:{number}", f"this line is no row: {error.what}"))
+            findings.append(Finding("manifest row", place, f"this line is no row: {error.what}"))
             continue
         if row.manifest_row_id in rows:
-            findings.append(Finding("manifest row", f"{manifest.name}:{number}", f"a second row of item {row.item_id}"))
+            findings.append(Finding("manifest row", place, f"a second row of item {row.item_id}"))
         rows.setdefault(row.manifest_row_id, row)
     return tuple(rows.values())
 

@@ -68,9 +68,9 @@ def kill_and_recover(
     theatre: Theatre, recording: Recording, point: Point, model: Model, phone: str
 ) -> Killed:
     """Recover what a process killed at `point` leaves, on a disk that knows what is not synced."""
-    room, image = theatre.room(), model.whole()
-    facts = facts_of(recording, point, phone, image)
-    image.write_to(room)
+    room = theatre.room()
+    facts = facts_of(recording, point, phone, Image((), ()))  # killed before its tap, nothing was charged
+    model.whole().write_to(room)
     disk = Recorder(room, model=copy.deepcopy(model))
     wrong: list[str] = []
     try:

@@ -205,8 +205,10 @@ def test_without_a_file_it_is_settled_as_uncertain_and_never_downloaded_again(
     assert ledger_types(library, first) == ["RESERVED", "UNCERTAIN"], said
     refused = [item["stop_code"] for item in document["items"] if item["report_id"] == first]
     assert refused == ["CANDIDATE_REJECTED"]
-    code, document, said = run("--library", str(library), "--retrigger", first, *more)
+    code, document, said = run("--library", str(library), "--retrigger", first, "--lang", "en", *more)
     assert (code, [item["report_id"] for item in document["items"]]) == (0, [first]), said
+    assert f"{first} was paid for or attempted" in said
+    assert "UNCERTAIN, file -" in said
     assert ledger_types(library, first)[2:] == ["RESERVED", "CONFIRMED", "ARTIFACT_SUCCESS"]
     assert served(library) == {first: 1}
 

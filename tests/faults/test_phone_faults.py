@@ -11,12 +11,16 @@ import pytest
 from tests.faults.phone_faults import FAULTS, STATES, Bench, open_bench, strike_at
 
 DEEP = os.environ.get("HIBOR_DEEP") == "1"
-CASES = [
-    (state, fault)
-    for row, fault in enumerate(FAULTS)
-    for column, state in enumerate(STATES)
-    if DEEP or (row + column) % 2 == 0
-]
+TELLING = {
+    "P00": ("link_dropped", "replaced"),
+    "P01": ("server_killed", "rebooted"),
+    "P02": ("link_dropped", "replaced"),
+    "P03": ("server_killed", "rebooted", "replaced"),
+    "P04": ("link_dropped", "rebooted", "replaced"),
+    "P05": ("server_killed",),
+}
+"""What the default run plays; HIBOR_DEEP=1 plays every fault in every state."""
+CASES = [(state, fault) for state in STATES for fault in FAULTS if DEEP or fault in TELLING[state]]
 
 
 @pytest.fixture(scope="module")

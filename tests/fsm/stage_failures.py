@@ -109,7 +109,8 @@ _AT: Final[dict[str, dict[str, str]]] = {
         "DEADLINE_EXPIRED": "deadline",
         "UNEXPECTED_EXCEPTION": "unexpected",
     },
-    # V006 §4 P05: the document itself has pdf.yaml's codes. R29: inside the publish window nothing is of FAIL class.
+    # V006 §4 P05: the document itself has pdf.yaml's codes. R29: inside the publish window nothing is of FAIL
+    # class.
     "P05-N": {
         "FINAL_PATH_CONFLICT": "final_conflict",
         "PUBLISH_FAILED": "publish_refused",
@@ -120,8 +121,8 @@ _AT: Final[dict[str, dict[str, str]]] = {
     # V006 §2.3 A=U with R12: of the same failures those that keep one of the two liveness codes.
     "P03-U": {
         "PROCESS_LIVENESS_UNKNOWN": f"link_lost {GONE} short_pull pull_hash_mismatch",
-        "RECOVERY_UNKNOWN": f"cache_unreadable {SCREEN} lock_timeout ledger_invalid replay_conflict {DISK} "
-        "unexpected",
+        "RECOVERY_UNKNOWN": f"cache_unreadable {SCREEN} lock_timeout ledger_invalid replay_conflict "
+        f"{DISK} unexpected",
     },
     "P04-U": {
         "PROCESS_LIVENESS_UNKNOWN": f"link_lost {GONE}",

@@ -15,6 +15,7 @@ from hibor.cli import COMMANDS
 from hibor.cli import main as hibor
 from hibor.package_zip import CSV_NAME, PAGE_NAME, contents_csv, contents_page, plan_package
 from hibor.people.commandline import Words
+from hibor.people.formatting import cells, wrapped
 from hibor.people.run_view import load_run
 from hibor.report import report_html
 from tests.people.conftest import Ask, Told
@@ -102,11 +103,20 @@ def test_help_is_in_the_readers_language(ask: Ask, name: str, monkeypatch: pytes
     assert IDEOGRAPH.search(zh[1]) and all(word in zh[1] for word in ("用法", "示例", "退出码"))
     told_en = re.sub(r"(?m)^  hibor .*$|目录|\"[^\"]*\"", "", en[1])
     assert IDEOGRAPH.findall(told_en) == [] and "Examples" in en[1] and "Exit codes" in en[1]
+    for line in (zh[1] + en[1]).splitlines():
+        assert cells(line) <= 80 or line.startswith("  hibor "), line
     assert f"hibor {name}" in en[1].replace("\n  ", " ")  # the usage, or an example, shows it
     for variable in ("HIBOR_LANG", "LC_ALL", "LC_MESSAGES"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
     assert ask(hibor, *name.split(), "--help") == zh
+
+
+def test_lines_break_by_cells_and_closing_marks_never_begin_one() -> None:
+    whole = "只用于您有权使用的手机与账号，遵守应用条款；library 在 ./hibor-library。"
+    lines = list(wrapped(whole, 20))
+    assert "".join(lines).replace(" ", "") == whole.replace(" ", "")
+    assert all(cells(line) <= 20 and line[0] not in "，。；" for line in lines) and len(lines) > 3
 
 
 @pytest.mark.parametrize("name", every_command())
@@ -145,7 +155,6 @@ ANSWERS = (
     "package --zip OUT",
     "report --latest -o PAGE",
     "report 2099",
-    "discover --scenario nonono",
     "discover --max-pages 0",
     "run --wait soon",
     "run --scenario nonono",
@@ -153,7 +162,6 @@ ANSWERS = (
     "run --device X --scenario default",
     "run --count 0",
     "run --time-scale 0",
-    "run --profile nonono --time-scale 100",
 )
 
 

@@ -120,6 +120,13 @@ def test_quota_left_counts_what_is_reserved_and_a_release_gives_back() -> None:
     assert made.quota_left == 19
 
 
+def test_a_hostile_title_moves_no_cursor() -> None:
+    made = board(0)
+    made.chosen([("1", "甲\x1b[2J\u202e\r\n乙\u200b", "NEW_TRIGGER")])
+    (line,) = [line for line in drawn(made) if "甲" in line]
+    assert "乙" in line and not set(line) & set("\x1b\u202e\r\u200b")
+
+
 def test_every_work_of_the_contract_and_every_source_has_its_words() -> None:
     from hibor.items.effects import WORK
 
@@ -191,7 +198,8 @@ def test_run_on_a_terminal_is_drawn_and_leaves_its_last_frame(whole: Seen) -> No
     assert last.count("已交付 3/3") == 1 and last.count("=" * 22) == 3
     for item in whole.run.items:
         assert last.count(str(item["title"])[:6]) == 1
-    assert whole.screen.text[-2].startswith("COMPLETE：选中 3 篇，交付 3 篇") or "COMPLETE" in last
+    told = "COMPLETE：选中 3 篇，交付 3 篇；未交付：0；剩余额度：17；手机用时"
+    assert "".join(whole.screen.text).split("COMPLETE")[-1].startswith(told.removeprefix("COMPLETE"))
     assert "正在" not in last
 
 
@@ -216,10 +224,3 @@ def test_ctrl_c_on_a_terminal_closes_the_view_and_the_run(small: Path) -> None:
     assert seen.screen.cursor_shown and "Interrupted: a tap in flight" in last
     assert last.count("Window") == 1 and "not begun" in last and "INTERRUPTED: 1 of 4" in last
     assert "Traceback" not in last
-
-
-@needs_a_terminal
-def test_a_dry_run_has_no_view(small: Path, tmp_path: Path) -> None:
-    options = ["--scenario", small, "--time-scale", "40", "--count", "1", "--lang", "en", "--dry-run"]
-    seen = watch(options, tmp_path / "l")
-    assert seen.run.exit_code == 0 and b"\x1b[" not in seen.raw

@@ -8,14 +8,15 @@ import io
 import json
 import zipfile
 from pathlib import Path
-
-import attrs
+from typing import Any
 
 from hibor.cli import main as hibor
-from hibor.package_zip import CSV_NAME, PAGE_NAME, SUMS_NAME, main, plan_package, spreadsheet_cell
-from hibor.people.commandline import Words
-from hibor.people.run_view import load_run
+from hibor.package.layout import ItemFolder, Library
+from hibor.package_zip import CSV_NAME, PAGE_NAME, SUMS_NAME, main, spreadsheet_cell
+from hibor.people.run_view import records_of
+from hibor.recover import main as recover
 from hibor.want import main as want
+from tests.main_job import SMALL_FEED, finish, start, wait_until
 from tests.people.chromium import Browser
 from tests.people.conftest import Ask, Told
 
@@ -93,22 +94,50 @@ def test_a_damaged_final_is_not_packed(own: Told, ask: Ask, tmp_path: Path) -> N
     assert "altered" in answer["missing"][0]["reason"]
 
 
-def test_an_item_finished_later_is_in_the_next_package(own: Told) -> None:
-    """The row came after its run ended, as `hibor recover` leaves it; only the next run's package has it."""
-    first, second = own.library.run_folders()
-    document = json.loads(first.run_json.read_bytes())
-    item = next(one for one in document["items"] if one["source"] == "CACHE_REUSE")
-    item.update(status="STOPPED", final_path=None, sha256=None, stop_code="DEADLINE_EXPIRED")
-    document["timing"]["ended_at"] = document["timing"]["started_at"]
-    first.run_json.write_text(json.dumps(document), "utf-8")
-    of_first = plan_package(load_run(own.library, first), Words("zh"))
-    assert item["report_id"] not in {one.item["report_id"] for one in of_first.reports}
-    assert item["report_id"] in {one.report_id for one in of_first.missing}
-    view = load_run(own.library, second)
-    others = tuple(one for one in view.items if one.item["report_id"] != item["report_id"])
-    of_second = plan_package(attrs.evolve(view, items=others), Words("zh"))
-    late = [one for one in of_second.reports if one.late]
-    assert item["report_id"] in {one.item["report_id"] for one in late}
+def test_what_a_killed_run_left_is_in_the_next_package_once(ask: Ask, tmp_path: Path) -> None:
+    """A run is killed while its third file is fetched; recovery finishes it; the next run packs it."""
+    library, scenario = tmp_path / "library", tmp_path / "small.toml"
+    scenario.write_text(SMALL_FEED, "utf-8")
+    phone = ["--library", str(library), "--scenario", str(scenario), "--time-scale", "20", "--lang", "zh"]
+    killed = start([*phone, "--count", "3"])
+    wait_until(lambda: _paid_and_open(library, 3), killed)
+    killed.kill()
+    killed.communicate()
+    (run,) = Library(library).run_folders()
+    report = _opened(run.item_folders()[2])["entry"]["report_id"]
+    code, _out, err = ask(recover, "--library", library, "--time-scale", "20", "--lang", "zh")
+    assert code == 0, err
+    assert json.loads(run.item_folders()[2].terminal.read_bytes())["item"]["status"] == "SUCCESS"
+    again = finish(start([*phone, "--count", "1"]), library)
+    assert again.exit_code == 0, again.stderr
+    (newest,) = again.items
+    assert newest["source"] == "PROJECT_REUSE" and newest["report_id"] != report
+    code, package = packed_newest(library, ask, tmp_path / "a.zip")
+    rows = list(csv.DictReader(io.StringIO(package.read(CSV_NAME).decode("utf-8-sig"), newline="")))
+    ids = [row["报告编号"] for row in rows]
+    assert code == 0 and sorted(ids) == sorted(set(ids)) and len(ids) == 3
+    assert ids[0] == newest["report_id"] and report in ids
+    assert "以前的运行" in package.read(PAGE_NAME).decode()
+
+
+def _opened(folder: ItemFolder) -> dict[str, Any]:
+    return dict(records_of(folder)[0].data)
+
+
+def _paid_and_open(library: Path, number: int) -> bool:
+    """Whether the item with this number has its file recognised and is not through."""
+    runs = Library(library).run_folders() if library.is_dir() else []
+    items = runs[0].item_folders() if runs else []
+    if len(items) < number:
+        return False
+    events = {record.event for record in records_of(items[number - 1])}
+    return "CACHE_IDENTITY" in events and not items[number - 1].terminal.is_file()
+
+
+def packed_newest(library: Path, ask: Ask, target: Path) -> tuple[int, zipfile.ZipFile]:
+    code, out, _err = ask(main, "--zip", target, "--library", library, "--lang", "zh")
+    assert Path(out.strip()) == target
+    return code, zipfile.ZipFile(target)
 
 
 def test_open_wishes_are_among_the_missing(own: Told, ask: Ask, tmp_path: Path) -> None:

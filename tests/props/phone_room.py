@@ -7,6 +7,7 @@ milliseconds.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from hibor.device.errors import DeviceError
 from hibor.device.navigate import App
 from hibor.items.catalogue import CatalogueEntry
 from hibor.sim.adbd import Adbd
+from hibor.sim.downloads import CACHE_FOLDER
 from hibor.sim.phone import OTHER_SERIAL_NUMBER, SERIAL_NUMBER, SimPhone
 from hibor.sim.scenario import Fault, Scenario, parse_scenario
 from hibor.sim.server import PrivateAdbServer, ServerError, free_port
@@ -270,6 +272,12 @@ class Booth:
     def taps(self) -> list[TruthEvent]:
         """Every tap it took."""
         return [event for event in self.truth() if event.event == "tap"]
+
+    def digests(self) -> set[bytes]:
+        """The sha256 of every file the app made or now holds; a file may have grown since it was made."""
+        made = [path.read_bytes() for path in (self.folder / "pdf").glob("*.pdf")]
+        held = [self.core.vfs.read(f"{CACHE_FOLDER}/{name}") for name, _ in self.core.vfs.list(CACHE_FOLDER)]
+        return {hashlib.sha256(data).digest() for data in (*made, *held)}
 
     def keep_pdfs(self) -> None:
         """Let later phones have the PDFs this one made."""

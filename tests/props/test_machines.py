@@ -4,28 +4,22 @@ Rules: an item stands at any cell of the contract, works on, stops with any admi
 of the disk in any durable step, loses its run, is taken up by the next one, is written off; the window
 closes, the ledger comes into doubt, a foreign file appears, another process reserves in the same ledger.
 After every rule: books and files agree, a final or a terminal is never changed, a report is paid for once,
-looking twice changes nothing. The ways with a phone are the table of `test_phone_paths.py`. HIBOR_DEEP=1
-walks longer and by chance.
+looking twice changes nothing. The ways with a phone are the table of `test_phone_paths.py` and the walk of
+`test_phone_walk.py`. `--hypothesis-profile=deep` walks longer and by chance.
 """
 
 from __future__ import annotations
 
-import errno
-import os
 import shutil
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from types import MappingProxyType
-from unittest.mock import patch
 
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from hibor.items.effects import WORK
 from hibor.items.evidence import probe
-from hibor.items.failures import EffectFailure
 from hibor.items.item import ItemRun
 from hibor.items.leftovers import find, resume, settle_lost, write_off
 from hibor.quota.conservation import audit
@@ -35,25 +29,10 @@ from tests.props.cells import Cell, cells, full, make, observed
 from tests.props.conftest import RECORDER
 from tests.props.invariants import check_ledger, tree
 from tests.props.offline import Mischief
+from tests.props.walking import CALLS, ERRORS, STEPS, admissible, deep, made_to_fail, sealed
 from tests.props.world import SetClock, World, world
 
-DEEP = os.environ.get("HIBOR_DEEP") == "1"
 CELLS = [cell for cell in cells() if "U" not in cell.presence]
-STEPS = (
-    "publish.link",
-    "artifact.append",
-    "reject.append",
-    "manifest.append",
-    "delivery.write",
-    "timing.write",
-    "terminal.write",
-    "closing.journal",
-    "kept.journal",
-    "code.journal",
-    "reserve.append",
-    "staging.remove",
-)
-ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS)
 MOST_ITEMS = 5
 
 
@@ -95,10 +74,13 @@ class LibraryWalk(RuleBasedStateMachine):
         if self.place.services.ledger_blocked is not None:
             return
         data = b"%PDF-1.4 nothing" * 9 if damaged and cell.node == "P05-N" else None
+        rules, self.disk.rules = self.disk.rules, []  # the run that left it met no error
         try:
             made = make(self.place, cell, data=data)
         except QuotaError:
             return  # no quota left for it
+        finally:
+            self.disk.rules = rules
         draft = observed(self.place, made)
         draft.presence = cell.presence
         node = full(cell.node)
@@ -123,31 +105,16 @@ class LibraryWalk(RuleBasedStateMachine):
     def an_item_fails(self, data: st.DataObject) -> None:
         """Its work ends with any code that is admissible where it stands."""
         item = data.draw(st.sampled_from(self._running()))
-        short = item.machine.node[:3] + (item.machine.node[-2:] if item.machine.node[-2] == "-" else "")
-        quota = item.draft.quota_state
-        if (item.job.lane, short) not in v006.NODE_QUOTA or quota not in v006.NODE_QUOTA[
-            item.job.lane, short
-        ]:
+        codes = admissible(item)
+        if not codes:
             return
-        if short.endswith("-V") and short != "P02-V":
-            codes = [str(item.draft.verdict_code)]  # the verdict is durable: it is closed with its own code
-        else:
-            codes = sorted(v006.domain(short, quota))
-        code = data.draw(st.sampled_from(codes))
-
-        def fail(_item: ItemRun) -> str:
-            raise EffectFailure("unexpected", "made to fail", code=code)
-
-        with patch(
-            "hibor.items.item.WORK",
-            MappingProxyType({**dict.fromkeys(WORK, fail), "finish_rejected": WORK["finish_rejected"]}),
-        ):
+        with made_to_fail(data.draw(st.sampled_from(codes))):
             item.advance()
         item.settle()
 
     @rule(
         step=st.sampled_from(STEPS),
-        call=st.sampled_from(("write", "fsync", "link")),
+        call=st.sampled_from(CALLS),
         number=st.sampled_from(ERRORS),
     )
     def the_disk_fails(self, step: str, call: str, number: int) -> None:
@@ -237,11 +204,7 @@ class LibraryWalk(RuleBasedStateMachine):
     @invariant()
     def what_is_published_or_closed_never_changes(self) -> None:
         """Finals and terminals, once there, keep their bytes."""
-        now = {
-            name: data
-            for name, data in tree(self.root).items()
-            if name.startswith("reports/") or name.endswith("terminal.json")
-        }
+        now = sealed(self.root)
         for name, data in self.sealed.items():
             assert now.get(name) == data, name
         self.sealed |= now
@@ -267,9 +230,9 @@ class LibraryWalk(RuleBasedStateMachine):
 
 TestLibraryWalk = LibraryWalk.TestCase
 TestLibraryWalk.settings = settings(
-    max_examples=400 if DEEP else 10,
-    stateful_step_count=40 if DEEP else 12,
+    max_examples=400 if deep() else 10,
+    stateful_step_count=40 if deep() else 12,
     deadline=None,
-    derandomize=not DEEP,
+    derandomize=not deep(),
     suppress_health_check=list(HealthCheck),
 )

@@ -230,7 +230,8 @@ class PhoneWalk(RuleBasedStateMachine):
 
     def _begin(self, number: int, source: str, **more: Any) -> ItemRun | None:
         entry = self.house.entries[number]
-        if any((item.job.entry.report_id, item.job.source) == (entry.report_id, source) for item in self.items):
+        jobs = {(item.job.entry.report_id, item.job.source) for item in self.items}
+        if (entry.report_id, source) in jobs:
             return None
         assert self.world is not None
         self.items.append(self.world.item(entry, source, len(self.items) + 1, **more))
@@ -412,10 +413,12 @@ class PhoneWalk(RuleBasedStateMachine):
         """What stands open, where, and with which last words."""
         found, broken = find(self.services, writes=False)
         assert not broken
+        durable = self.services.durable
+        journals = [read_journal(one.folder.journal, durable).records for one in found]
         return [
-            (one.folder.item_id, one.node, read_journal(one.folder.journal, self.services.durable).records[-1].data)
-            for one in found
-        ]  # fmt: skip
+            (one.folder.item_id, one.node, records[-1].data)
+            for one, records in zip(found, journals, strict=True)
+        ]
 
     def _paying_taps(self) -> Counter[str | None]:
         return Counter(event.report_id for event in self.booth.taps() if event.detail.endswith(" dialog_ok"))
@@ -441,7 +444,7 @@ class PhoneWalk(RuleBasedStateMachine):
         for name, data in self.sealed.items():
             assert now.get(name) == data, name
         fresh = {name for name in now if name not in self.sealed and name.startswith("reports/")}
-        known = {hashlib.sha256(path.read_bytes()).digest() for path in (self.folder / "phone/pdf").glob("*.pdf")}
+        known = self.booth.digests() if fresh else set()
         for name in fresh:
             assert self.root / name in self.foreign or hashlib.sha256(now[name]).digest() in known, name
         self.sealed |= now
@@ -453,7 +456,8 @@ class PhoneWalk(RuleBasedStateMachine):
         for event in events:
             if event["family"] is not None and not event["type"].startswith("ARTIFACT"):
                 families.setdefault(event["report_id"], {})[event["family"]] = event["type"]
-        served, taps = Counter(one.report_id for one in self.booth.truth() if one.event == "served"), self._paying_taps()
+        served = Counter(one.report_id for one in self.booth.truth() if one.event == "served")
+        taps = self._paying_taps()
         for report in {*families, *served, *taps}:
             states = Counter(families.get(report or "", {}).values())
             most = states["CONFIRMED"] + states["UNCERTAIN"] + states["RESERVED"]

@@ -17,7 +17,14 @@ from tests.props.conftest import COLLECTED
 from tests.props.recorder import Recorder, as_text, report
 from tools.audit.records import FOLDER, faults_of, read_record, write_record
 
-NEEDED = {"test_cells.py", "test_machines.py", "test_offline.py", "test_phone_paths.py", "test_stops.py"}
+NEEDED = {
+    "test_cells.py",
+    "test_machines.py",
+    "test_offline.py",
+    "test_phone_paths.py",
+    "test_phone_walk.py",
+    "test_stops.py",
+}
 
 
 def test_the_gate_of_coverage(

@@ -48,7 +48,7 @@ def short_node(item: ItemRun) -> str:
 
 
 def admissible(item: ItemRun) -> list[str]:
-    """Every code the item may stop with where it stands (V006 §4); none where it stands in no defined cell."""
+    """Every code the item may stop with where it stands (V006 §4); none outside the defined cells."""
     node, quota = short_node(item), item.draft.quota_state
     if quota not in v006.NODE_QUOTA.get((item.job.lane, node), ()):
         return []

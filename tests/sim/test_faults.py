@@ -38,6 +38,16 @@ def test_walls_come_up_where_they_should_and_cost_nothing(
     assert not person.truth("served")
 
 
+def test_a_fault_can_begin_at_any_moment(tmp_path: Path) -> None:
+    person = started(tmp_path)
+    person.phone.meet(Fault("login_wall", "open_detail"))
+    person.open_rank(1)
+    assert "登录" in person.texts()
+    person.back()
+    person.open_rank(2)
+    assert "登录" not in person.texts(), "it struck once"
+
+
 def test_wall_at_start_replaces_the_list(tmp_path: Path) -> None:
     assert "login_root" in started(tmp_path, "login_at_start").ids()
 

@@ -234,6 +234,7 @@ def test_the_page_stands_alone(enumeration: Enumeration, tmp_path: Path) -> None
         "machine",
         "closures",
         "codes",
+        "failures",
         "keep",
         "recovery",
         "rulings",

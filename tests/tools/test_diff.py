@@ -264,6 +264,18 @@ def test_git_revision(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "The two contracts are the same.\n"
 
 
+def test_a_change_that_does_not_compile_is_told_all_the_same(
+    spec: SpecCopy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A reviewer who changes one cell sees what it means before the rest is made to fit."""
+    row = "P09: [N|V, V, V,     V,     V, V, V, N]"
+    spec.change("presence", row, row.replace("N|V", "V", 1))
+    assert main([str(ROOT), str(spec.folder)]) == 64
+    told = capsys.readouterr()
+    assert "does not compile" in told.err and "spec/edges.yaml:" in told.err
+    assert "NEW_TRIGGER P09_TIMING: S was N|V, is V. 1 presence LEGAL → CONTRACT_ERROR" in told.out
+
+
 def test_faulty_spec_is_no_comparison(spec: SpecCopy, capsys: pytest.CaptureFixture[str]) -> None:
     spec.change("codes", "  P07: [PERSIST_LATE]\n", "")
     assert main([str(ROOT), str(spec.folder)]) == 64

@@ -88,7 +88,7 @@ def _print(atlas: Atlas, document: dict[str, Any], out: Path) -> None:
     for row in atlas.rows:
         for column, square in row.squares.items():
             if square.visits:
-                click.echo(f"{row.play:20} {row.step:20} {column:12} {square.told()}")
+                click.echo(f"{row.play:20} {row.step:20} {column:16} {square.told()}")
     click.echo("")
     for name, count in atlas.counts.items():
         click.echo(f"{count:>8}  {name.replace('_', ' ')}")

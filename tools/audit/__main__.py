@@ -69,11 +69,14 @@ def make_records(folder: Path) -> list[str]:
 
 def tell(enumeration: Enumeration, records: Mapping[str, Record], failed: list[str]) -> int:
     """Print counts and faults; returns the exit code."""
+    print("Compared with V006 and the rulings as copied by hand, never with the tables themselves.")
     for check in enumeration.checks:
         counts = ", ".join(f"{key} {count:,}" for key, count in check.counts.items())
-        print(f"{'ok ' if not check.violations else 'BAD'} {check.name}: {counts}")
-    print("stops without a closure, as rulings R10 and R12 imply:")
-    for note in enumeration.named("stops without a closure").notes:
+        print(f"{'ok ' if not check.violations else 'BAD'} {check.name}: {counts}\n      {check.says}")
+    without = enumeration.named("stops without a closure")
+    pairs = sum(note.count(",") + 1 for note in without.notes)
+    print(f"{pairs} stops have no closure, all of them implied by rulings R10 and R12; such an item is kept:")
+    for note in without.notes:
         print(f"    {note}")
     bad = 0
     for violation in enumeration.violations:
@@ -91,6 +94,7 @@ def tell(enumeration: Enumeration, records: Mapping[str, Record], failed: list[s
         f"{enumeration.seconds:.2f} s ({enumeration.cpu_seconds:.2f} s of processor time), "
         f"peak {enumeration.peak_mb} MB"
     )
+    print(f"{bad} violation{'s' if bad != 1 else ''}")
     if bad:
         return EXIT_VIOLATION
     return 0 if all(record.current for record in records.values()) else EXIT_NOT_RUN

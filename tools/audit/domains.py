@@ -176,7 +176,7 @@ def check_keep(tables: Tables) -> Check:
 
 
 def check_failures(tables: Tables) -> Check:
-    """Stage × failure → code is the contract's, and each code one an item may stop with there (ruling R11)."""
+    """Stage × failure → code is the contract's; each code is one an item may stop with there (R11)."""
     found = {
         (failure, place): code
         for failure, places in tables.failure_codes.items()

@@ -29,6 +29,8 @@ def full(node: str) -> str:
 
 # -- V006 §2.3, §3.3: nodes, what they may carry, id patterns --------------------------------------
 NODE_PRESENCES: Final = {(lane, full(node)): shown for (lane, node), shown in v006.NODE_PRESENCES.items()}
+_IN_ORDER: Final = sorted(v006.NODE_PRESENCES, key=lambda key: (key[1][:3], "NVU".find(key[1][-1])))
+NODES: Final = {lane: tuple(full(node) for of, node in _IN_ORDER if of == lane) for lane in v006.LANES}
 NODE_QUOTA: Final = {(lane, full(node)): quota for (lane, node), quota in v006.NODE_QUOTA.items()}
 SHORT_NODE: Final = {full(node): node for _lane, node in v006.NODE_PRESENCES}
 ID_PATTERNS: Final = samples.PATTERN

@@ -38,18 +38,22 @@ class Violation:
 
 @attrs.frozen
 class Check:
-    """What one check enumerated and found. `notes` are worth reading and no faults."""
+    """What one check enumerated and found. `notes` are worth reading and no faults; `says` is what it
+    compared.
+    """
 
     name: str
     counts: Mapping[str, int]
     violations: tuple[Violation, ...] = ()
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = attrs.field(factory=dict)
+    says: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         return {
             "name": self.name,
+            "says": self.says,
             "counts": dict(self.counts),
             "violations": [violation.to_dict() for violation in self.violations],
             "notes": list(self.notes),

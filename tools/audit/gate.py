@@ -85,11 +85,13 @@ def enumerate_all(tables: Tables | None = None) -> Enumeration:
 
 def _checked(check: Callable[[Tables], Check], tables: Tables) -> Check:
     """A check's answer; one that breaks down over a contract at odds with itself has found a fault too."""
+    says = " ".join((check.__doc__ or "").split("\n\n")[0].split())
     try:
-        return check(tables)
+        return attrs.evolve(check(tables), says=says)
     except Exception as error:
         text = f"the tables are at odds with themselves: {check.__name__} meets {type(error).__name__}"
-        return Check(check.__name__, {}, (Violation("conflicting", "spec", text, str(error)[:120]),))
+        found = Violation("conflicting", "spec", text, str(error)[:120])
+        return Check(check.__name__, {}, (found,), says=says)
 
 
 def peak_mb() -> float | None:

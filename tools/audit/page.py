@@ -12,6 +12,7 @@ from markupsafe import Markup
 from generated.closures import CLOSURES
 from generated.codes import CODE_CLASS, NODE_CODES
 from generated.evidence import OBJECT_NAMES, OBJECTS
+from generated.failures import FAILURE_CODES
 from generated.keep import KEEP_OR_CLOSE
 from generated.presence import LANES, MATRIX, NODES, STATE_SHORT
 from generated.recovery import MARKS, RECOVERY
@@ -49,6 +50,7 @@ def render(enumeration: Enumeration, records: Mapping[str, Record]) -> str:
         codes=_codes(reached.get("codes", {})),
         domains=_domains(),
         without=enumeration.named("stops without a closure").notes,
+        failures=_failures(),
         keep=_keep(),
         recovery=_recovery(),
         marks=MARKS,
@@ -86,8 +88,8 @@ def _closure(variant: str, reached: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "variant": variant,
         "lanes": ", ".join(row["lanes"]),
-        "sources": ", ".join(STATE_SHORT[source] for source in row["sources"]),
-        "producer": ", ".join(STATE_SHORT[source] for source in row["producer"]),
+        "sources": _range(row["sources"]),
+        "producer": _range(row["producer"]),
         "cells": " ".join("/".join(cell) for cell in row["cells"]),
         "prefix3": " ".join(row["prefix3"]),
         "artifact": row["artifact"] or "none",
@@ -95,6 +97,25 @@ def _closure(variant: str, reached: Mapping[str, Any]) -> dict[str, Any]:
         "codes": codes,
         "reached": sorted(key for key in reached if key.startswith(variant)),
     }
+
+
+def _range(states: tuple[str, ...]) -> str:
+    """`P06–P09`: sources always follow one another."""
+    first, last = STATE_SHORT[states[0]], STATE_SHORT[states[-1]]
+    return first if first == last else f"{first}–{last}"
+
+
+def _failures() -> list[dict[str, Any]]:
+    """One row a node and code: the failures that are called so there."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for failure, places in FAILURE_CODES.items():
+        for place, code in places.items():
+            rows.setdefault((place, code), []).append(failure)
+    order = [*NODE_CODES, "run"]
+    return [
+        {"node": place if place == "run" else short_node(place), "code": code, "words": words}
+        for (place, code), words in sorted(rows.items(), key=lambda row: (order.index(row[0][0]), row[0][1]))
+    ]
 
 
 def _codes(reached: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -1,5 +1,5 @@
-"""The small tables: what lanes, nodes and classes carry, ties, breaker and guard rails, how steps are written,
-and the tables that the programs read beside the contract's value (PDF findings, exit codes, ledger words).
+"""The small tables: what lanes, nodes and classes carry, ties, breaker and guard rails, how steps are
+written, and the tables that the programs read beside the contract's value (PDF findings, exit codes, ledger).
 
 Compared with what people copied by hand. Prose in `spec/` (meanings, reasons, texts) decides nothing and is
 not compared.
@@ -48,8 +48,13 @@ class Beside:
 
 
 def check_small(tables: Tables) -> Check:
-    """The small tables of the contract's value, and those beside it."""
+    """Names, kinds, ties, breaker, guard rails and steps are those of V006 and of the design."""
     pairs: tuple[tuple[str, str, Any, Any], ...] = (
+        ("evidence.yaml", "letters", "".join(tables.letters), v006.LETTERS),
+        ("evidence.yaml", "objects", "".join(tables.objects), expected.OBJECTS),
+        ("presence.yaml", "lanes", tables.lanes, v006.LANES),
+        ("presence.yaml", "states", tables.states, (*v006.OPEN_STATES, v006.CLOSED)),
+        ("presence.yaml", "nodes", dict(tables.nodes), expected.NODES),
         ("evidence.yaml", "Prefix3", tables.prefix3, v006.PREFIXES),
         ("presence.yaml", "sources of lanes", _sets(tables.lane_sources), expected.LANE_SOURCES),
         ("presence.yaml", "kind of A", dict(tables.node_artifact), expected.NODE_ARTIFACT),
@@ -77,7 +82,7 @@ def check_beside(beside: Beside) -> Check:
 
 
 def check_beside_default(_tables: Tables) -> Check:
-    """`check_beside` over the generated tables."""
+    """PDF findings, exit codes, stop words, ledger words and persistence order are those of the design."""
     return check_beside(Beside.default())
 
 

@@ -47,7 +47,7 @@ def smallest_difference(found: bytes, due: bytes) -> str:
 
 
 def check_verdicts(tables: Tables) -> Check:
-    """All verdict tables against the contract's."""
+    """Every presence of every state, 2 × 10 × 5⁸: the verdict is the one of V006 §2.1, §2.2 and R1."""
     counts: Counter[str] = Counter()
     violations: list[Violation] = []
     for lane in v006.LANES:

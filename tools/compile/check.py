@@ -60,11 +60,14 @@ MEANING: tuple[Check, ...] = (
 
 @attrs.frozen
 class Result:
-    """What compiling a folder gave. `derived` may be used only when there is no fault."""
+    """What compiling a folder gave. `derived` may be run only when there is no fault; when it is `named`,
+    every file was read and every name is known, so that it may at least be compared.
+    """
 
     documents: dict[str, Document]
     derived: Derived
     faults: tuple[Fault, ...]
+    named: bool = True
 
 
 def _names(context: Context, check: Callable[[Context], None], needs: tuple[str, ...]) -> None:
@@ -90,7 +93,8 @@ def compile_folder(folder: Path) -> Result:
         if broken.isdisjoint(needs):
             _names(context, check, needs)
     context = attrs.evolve(context, derived=Derived(spec))
+    named = not context.faults
     for check, needs in MEANING:
         if broken.isdisjoint(needs) and context.clean(needs):
             check(context)
-    return Result(documents, context.derived, tuple(sorted(set(context.faults))))
+    return Result(documents, context.derived, tuple(sorted(set(context.faults))), named)

@@ -1,7 +1,8 @@
 """`python -m tools.diagram [--format svg|mermaid|markdown] [--out FILE] [--readme FILE [--check]]`.
 
-Without --out the picture goes to stdout, as UTF-8. `--readme` puts table and picture between the markers of a
-README; with `--check` it only says whether they are current. Exit 0: done, current. 1: not current. 64: usage.
+Without --out the picture goes to stdout, as UTF-8. `--readme` puts table and picture between the markers of
+a README; with `--check` it only says whether they are current. Exit 0: done, current. 1: not current. 64:
+usage.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The README's picture of the contract: both matrices in one table and the machine as Mermaid, between markers.
+"""The README's picture of the contract: both matrices in one table, the machine as Mermaid, between markers.
 
 What stands between the markers is made here and never edited by hand; `--check` says whether it is current.
 """
@@ -20,7 +20,8 @@ _UNREACHABLE: Final = "X"
 
 def render_readme() -> str:
     """The block with its markers."""
-    picture = ["<details><summary>The machine</summary>", "", "```mermaid", *_mermaid(), "```", "", "</details>"]
+    folded = "<details><summary>The machine</summary>"
+    picture = [folded, "", "```mermaid", *_mermaid(), "```", "", "</details>"]
     return "\n".join([BEGIN, "", *_table(), "", *picture, "", END])
 
 
@@ -44,7 +45,8 @@ def _row(cells: tuple[str, ...]) -> str:
 
 
 def _mermaid() -> list[str]:
-    """Both lanes in one picture: an arrow that one lane alone has names it; closures stand at their states."""
+    """Both lanes in one picture: an arrow only the second lane has names it; closures stand at their states.
+    """
     arrows: dict[tuple[str, str], dict[str, list[str]]] = {}
     closures: dict[str, list[str]] = {}
     for machine in machines():
@@ -59,10 +61,8 @@ def _mermaid() -> list[str]:
         events = dict.fromkeys(event for its in by_lane.values() for event in its)
         alone = f" ({next(iter(by_lane))})" if next(iter(by_lane)) != LANES[0] else ""
         lines.append(f"  {source} --> {target}: {', '.join(events)}{alone}")
-    lines += [
-        f"  {short} --> [*]: {' '.join(sorted(dict.fromkeys(names)))}" for short, names in closures.items() if names
-    ]
-    return lines
+    closed = {short: " ".join(sorted(set(names))) for short, names in closures.items() if names}
+    return [*lines, *(f"  {short} --> [*]: {names}" for short, names in closed.items())]
 
 
 def _short(node: str) -> str:

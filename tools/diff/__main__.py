@@ -2,7 +2,7 @@
 
 OLD and NEW are folders (with the spec files or with a `spec` folder in them) or revisions of this
 repository. Exit 0: same meaning (wording may differ). 1: something differs. 64: usage, or a spec that does
-not compile.
+not compile; where its tables can be read all the same, the differences are told before that.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def _print_text(found: list[Difference], changed: list[Changed], unread: list[st
     wording = [row for row in found if row.wording]
     if wording:
         print("wording only:")
-        for difference in wording:
-            print(f"  {difference.area}: {difference.text}")
+        for text in _folded(wording):
+            print(f"  {text}")
     if not found:
         print("The two contracts are the same.")
     for row in changed:
@@ -49,6 +49,19 @@ def _print_text(found: list[Difference], changed: list[Changed], unread: list[st
         print(f"  Shortest trace: {trace}")
     for text in unread:
         print(f"not read: {text}", file=sys.stderr)
+
+
+def _folded(wording: list[Difference]) -> list[str]:
+    """One line for all places whose words changed alike."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for row in wording:
+        place, _, change = row.text.partition(" was ")
+        alike.setdefault((row.area, change), []).append(place)
+    return [
+        f"{area}: {places[0]}{f' and {len(places) - 1} more' if places[1:] else ''}"
+        + (f" was {change}" if change else "")
+        for (area, change), places in alike.items()
+    ]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -68,8 +81,10 @@ def main(arguments: list[str] | None = None) -> int:
     for word, result in ((options.old, old), (options.new, new)):
         for fault in result.faults:
             print(f"{word}: {fault}", file=sys.stderr)
+    if not (old.named and new.named):
+        return EXIT_USAGE  # some file cannot even be read as tables: there is nothing to compare
     if old.faults or new.faults:
-        return EXIT_USAGE
+        print("This does not compile; what it would mean if it did:", file=sys.stderr)
     found = compare(old.derived, new.derived)
     items, unread = read_library(options.runs) if options.runs is not None else ([], [])
     changed = replay(old.derived, new.derived, items)
@@ -84,6 +99,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps(document, ensure_ascii=False, indent=2))
     else:
         _print_text(found, changed, unread)
+    if old.faults or new.faults:
+        return EXIT_USAGE
     return 0 if all(row.wording for row in found) and not changed else 1
 
 

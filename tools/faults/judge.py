@@ -6,18 +6,29 @@ Rules of this file: pure; a problem is one sentence for people; an empty list is
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
+from generated.failures import FAILURE_CODES
+from hibor.items.kept_screen import UI_FAILURES
 from tools.faults.books import Books
 from tools.faults.expect import Expected, RunExpected
 from tools.faults.play import Played, RunSeen
 
 DELIVERED = ("SUCCESS", "DUPLICATE")
-SCREEN_CODES = ("UI_ANCHOR_DRIFT", "ACCESS_CONTROL_PRESENT", "DETAIL_RESULT_MISMATCH")
-"""Codes whose reason can be seen on the screen, so that the screen must lie beside them."""
 CLOSING_REAL_S = 1.0
 """Real seconds a run may take to close after its window."""
 PLAIN_NOTES = ("NONE", "ZERO_QUOTA_REUSE")
+
+
+def screen_codes(table: Mapping[str, Mapping[str, str]] = FAILURE_CODES) -> frozenset[str]:
+    """Codes that only failures have whose reason can be seen: the screen must lie beside them."""
+    seen = {code for failure in UI_FAILURES for code in table.get(failure, {}).values()}
+    others = (codes for failure, codes in table.items() if failure not in UI_FAILURES)
+    return frozenset(seen.difference(*(codes.values() for codes in others)))
+
+
+SCREEN_CODES = screen_codes()
 
 
 def item_words(item: dict[str, Any]) -> str:

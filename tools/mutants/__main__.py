@@ -42,6 +42,7 @@ MAKERS: Final[tuple[Maker, ...]] = (
     flow.public_item,
     flow.run_statuses,
     small.failures,
+    small.names,
     small.small_tables,
     small.beside,
 )

@@ -68,6 +68,7 @@ FIRST: Final[Mapping[str, tuple[str, ...]]] = {
     "public item": ("id literals", "quota literals", "naive twin of the item"),
     "run statuses": ("status literals",),
     "failures": ("failure literals",),
+    "names": ("small literals", "presence literals"),
     "small tables": ("small literals", "naive twin of the item"),
 }
 SIDE_EFFECTS: Final = "side effects"

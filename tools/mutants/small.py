@@ -1,8 +1,8 @@
 """Mutants of stage × failure → code, of the small tables, and of the tables beside the contract's value.
 
-Prose in `spec/` (meaning, why, text, clause, reason) decides nothing: no mutant is made of it. How the library,
-the ledger's housekeeping and a run write their own files (steps that are in no edge) is judged by the crash atlas,
-which plays each of them, and not here.
+Prose in `spec/` (meaning, why, text, clause, reason) decides nothing: no mutant is made of it. How the
+library, the ledger's housekeeping and a run write their own files (steps that are in no edge) is judged by
+the crash atlas, which plays each of them, and not here.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ RUN = "run"
 
 
 def failures(tables: Tables) -> Iterator[Mutant]:
-    """Every failure's code at every place forgotten, or another that is admissible there; every failure met where
-    it has no code.
+    """Every failure's code at every place forgotten, or another that is admissible there; every failure met
+    where it has no code.
     """
     places = (*tables.node_codes, RUN)
     for failure, codes in tables.failure_codes.items():
         for place in places:
+            where, others = f"{failure} at {place}", _codes(tables, place)
             if place not in codes:
-                value = with_key(tables.failure_codes, failure, value={**codes, place: _codes(tables, place)[0]})
-                text = f"{failure} at {place}: {_codes(tables, place)[0]}"
-                yield Mutant("failures", text, changed(tables, failure_codes=value))
+                value = with_key(tables.failure_codes, failure, value={**codes, place: others[0]})
+                yield Mutant("failures", f"{where}: {others[0]}", changed(tables, failure_codes=value))
                 continue
             value = without_key(tables.failure_codes, failure, place)
-            yield Mutant("failures", f"{failure} at {place} forgotten", changed(tables, failure_codes=value))
-            for other in _codes(tables, place):
+            yield Mutant("failures", f"{where} forgotten", changed(tables, failure_codes=value))
+            for other in others:
                 if other != codes[place]:
                     value = with_key(tables.failure_codes, failure, place, value=other)
-                    yield Mutant("failures", f"{failure} at {place}: {other}", changed(tables, failure_codes=value))
+                    yield Mutant("failures", f"{where}: {other}", changed(tables, failure_codes=value))
 
 
 def _codes(tables: Tables, place: str) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ def _codes(tables: Tables, place: str) -> tuple[str, ...]:
 
 
 def small_tables(tables: Tables) -> Iterator[Mutant]:
-    """Sources of lanes, kinds of A, sub-states, status of a class, ties, breaker, guard rails, steps' kinds."""
+    """Sources of lanes, kinds of A, sub-states, status of a class, ties, breaker, guard rails, steps."""
     for name in ("lane_sources", "node_artifact", "substates", "status_of_class", "breaker", "guard_rails"):
         for text, value in _changes(getattr(tables, name)):
             yield Mutant("small tables", f"{name} {text}", changed(tables, **{name: value}))
@@ -60,6 +60,17 @@ def small_tables(tables: Tables) -> Iterator[Mutant]:
         yield Mutant("small tables", f"Prefix3 becomes {','.join(listed)}", changed(tables, prefix3=listed))
     yield Mutant("small tables", "schema version 2", changed(tables, schema_version=2))
     yield from _step_kinds(tables)
+
+
+def names(tables: Tables) -> Iterator[Mutant]:
+    """The names everything else is said in: every letter, object, lane, state and node forgotten or moved."""
+    for name in ("letters", "objects", "lanes", "states"):
+        for text, value in _changes(getattr(tables, name)):
+            yield Mutant("names", f"{name} {text}", changed(tables, **{name: value}))
+    for lane in tables.nodes:
+        for text, value in _changes(tables.nodes[lane]):
+            listed = with_key(tables.nodes, lane, value=value)
+            yield Mutant("names", f"nodes of {lane} {text}", changed(tables, nodes=listed))
 
 
 def _step_kinds(tables: Tables) -> Iterator[Mutant]:

@@ -4,7 +4,8 @@ design 4).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shutil
+from typing import TYPE_CHECKING, Final
 
 from hibor.items.failures import EffectFailure
 
@@ -12,17 +13,34 @@ if TYPE_CHECKING:
     from hibor.items.item import ItemRun
 
 
+LEAST_FREE_BYTES: Final = 24 * 1024 * 1024
+"""Room a new download needs: its file may be on the disk twice, and is paid for by then."""
+
+
 def admit(item: ItemRun) -> str:
-    """Check window, phone, final path and quota day; the quota itself is decided together with the append.
+    """Check window, room, phone, final path and quota day; the quota itself is decided together with the
+    append.
 
     A phone that is gone is found out here, where nothing is reserved yet.
     """
     services = item.services
     services.deadline.require_phone_time(services.pace.new_item_s)
+    refuse_full_disk(item)
     services.require_device().check_identity()
     refuse_taken_path(item)
     services.calendar.check(services.clock.now(), services.day)
     return "admitted"
+
+
+def refuse_full_disk(item: ItemRun) -> None:
+    """A file that cannot be kept is not paid for."""
+    free_bytes = shutil.disk_usage(item.services.library.root).free
+    if free_bytes < LEAST_FREE_BYTES:
+        free, needed = (round(size_bytes / 1e6, 1) for size_bytes in (free_bytes, LEAST_FREE_BYTES))
+        raise EffectFailure(
+            "task_invalid",
+            f"the library's disk is full: {free} MB are free and a new download needs {needed} MB",
+        )
 
 
 def refuse_taken_path(item: ItemRun) -> None:

@@ -1,0 +1,145 @@
+"""Items that are kept (ruling R10): what `hibor recover` says can be done with each, and that it is so; and
+the question that comes before a paid report is downloaded once more (design 4)."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from hibor.collect.consent import confirm_retrigger
+from hibor.collect.stops import RunStop
+from hibor.package.layout import Library
+from hibor.people.progress import Progress
+from hibor.recover import main
+from hibor.task import Task
+from tests.faults.disk import Image
+from tests.faults.theatre import Theatre
+from tests.faults.world import ACCOUNT
+
+
+@pytest.fixture
+def room(theatre: Theatre) -> Iterator[Path]:
+    """A folder for a library."""
+    folder = theatre.room()
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def left_by(theatre: Theatre, play: str, room: Path) -> str:
+    """Put what a play left into `room`; the id of its kept item."""
+    *_earlier, (_point, last) = theatre.recording(play).points()
+    Image(last.folders, last.files, last.shared).write_to(room)
+    return next(f.item_id for run in Library(room).run_folders() for f in run.item_folders())
+
+
+def recover(room: Path, *more: str) -> int:
+    return main(["--library", str(room), "--account", ACCOUNT, "--lang", "en", *more])
+
+
+@pytest.mark.parametrize(
+    ("play", "state", "closable"),
+    [
+        ("new_no_file", "P03", True),
+        ("new_deadline_p04", "P04", False),
+        ("new_conflict", "P05", False),
+        ("new_deadline_p07", "P07", True),
+    ],
+)
+def test_the_list_says_what_can_be_closed(
+    theatre: Theatre, room: Path, capsys: pytest.CaptureFixture[str], play: str, state: str, closable: bool
+) -> None:
+    item = left_by(theatre, play, room)
+    before = Image.of(room)
+    assert recover(room, "--list", "--json") == 1
+    (listed,) = json.loads(capsys.readouterr().out)["leftovers"]
+    assert (listed["item_id"], listed["node"][:3], listed["closable"]) == (item, state, closable)
+    assert recover(room, "--list") == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert (f"`hibor recover --close {item}` closes it for good" in told) == closable
+    assert (f"{item} cannot be closed where it stands" in told) == (not closable)
+    assert Image.of(room) == before
+
+
+def test_what_cannot_be_closed_is_said_and_stays(
+    theatre: Theatre, room: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A paid report whose file was found on the phone: no closure fits without an answer from the phone."""
+    item = left_by(theatre, "new_deadline_p04", room)
+    assert recover(room, "--close", item) == 1
+    said = capsys.readouterr().err
+    assert f"{item} cannot be closed where it stands" in said
+    assert "Connect the phone and run `hibor recover`" in said
+    assert recover(room, "--list", "--json") == 1
+    assert json.loads(capsys.readouterr().out)["leftovers"][0]["item_id"] == item
+
+
+def test_a_file_that_is_here_already_needs_its_place_and_no_phone(
+    theatre: Theatre, room: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    item = left_by(theatre, "new_conflict", room)
+    assert recover(room, "--close", item) == 1
+    said = capsys.readouterr().err
+    staging = next(room.rglob("staging.pdf"))
+    assert f"its whole file is here already ({staging})" in said
+    (foreign,) = (path for path in (room / "reports").rglob("*") if path.is_file())
+    assert f"nothing else stands at {foreign.relative_to(room).as_posix()}" in said
+    foreign.unlink()
+    assert recover(room) == 0
+    assert foreign.read_bytes().startswith(b"%PDF-") and foreign.stat().st_size > 1_000
+
+
+def test_closing_on_request_leaves_nothing_open(
+    theatre: Theatre, room: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    item = left_by(theatre, "new_no_file", room)
+    assert recover(room, "--close", item[:6]) == 0
+    capsys.readouterr()
+    assert recover(room, "--list", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["leftovers"] == []
+    (terminal,) = room.rglob("terminal.json")
+    assert json.loads(terminal.read_bytes())["closure_variant"].startswith("C07")
+
+
+class Console(io.StringIO):
+    """A terminal on which a person types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("typed", "yes", "asks", "refused"),
+    [
+        ("yes\n", False, True, False),
+        ("no\n", False, True, True),
+        (None, False, False, True),
+        (None, True, False, False),
+    ],
+)
+def test_a_paid_report_is_not_downloaded_again_unless_a_person_says_so(
+    theatre: Theatre,
+    room: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    typed: str | None,
+    yes: bool,
+    asks: bool,
+    refused: bool,
+) -> None:
+    left_by(theatre, "new_uncertain_lost", room)
+    report = theatre.entries["new_uncertain_lost"].report_id
+    monkeypatch.setattr("sys.stdin", io.StringIO() if typed is None else Console(typed))
+    said, task = io.StringIO(), Task(library=str(room), account=ACCOUNT, lang="en")
+    progress = Progress("en", stream=said)
+    confirm_retrigger(task, {"HB-NEVER-SEEN"}, progress, simulated=False, assume_yes=False)
+    assert said.getvalue() == ""
+    with pytest.raises(RunStop) if refused else nullcontext():
+        confirm_retrigger(task, {report}, progress, simulated=False, assume_yes=yes)
+    assert f"{report} was paid for or attempted" in said.getvalue()
+    assert "UNCERTAIN" in said.getvalue()
+    assert ("Type yes" in said.getvalue()) == asks
