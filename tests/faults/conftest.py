@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.theatre import Theatre, open_theatre
+from tests.faults.theatre import Theatre, memory_folder, open_theatre
 
 
 @pytest.fixture(scope="session")
 def fast_folder() -> Iterator[Path]:
     """A folder in memory where there is one: these tests make thousands of small libraries."""
-    memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="hibor-faults-", dir=memory if memory.is_dir() else None))
+    folder = Path(tempfile.mkdtemp(prefix="hibor-faults-", dir=memory_folder()))
     try:
         yield folder
     finally:

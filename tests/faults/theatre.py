@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
@@ -14,6 +15,13 @@ from hibor.items.catalogue import CatalogueEntry
 from hibor.sim.server import PrivateAdbServer
 from tests.faults.plays import ALWAYS, NEVER, PLAYS, Recording, play_named, record
 from tests.faults.world import QUICK, Phone, feed_of, moment, warm_phone
+
+MEMORY, ROOM_BYTES = Path("/dev/shm"), 400_000_000
+
+
+def memory_folder() -> Path | None:
+    """A folder in memory, where there is one with room for thousands of small libraries."""
+    return MEMORY if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM_BYTES else None
 
 
 @attrs.define

@@ -45,7 +45,7 @@ def draw(plays: tuple[str, ...], every: int, out: Path, mutants: bool) -> int:
     from tests.faults.mutants import MUTANTS
     from tests.faults.plays import ALWAYS, NO_PHONE, PLAYS
     from tests.faults.sweep import sweep
-    from tests.faults.theatre import open_theatre
+    from tests.faults.theatre import memory_folder, open_theatre
 
     logging.basicConfig(level=logging.CRITICAL)
     known = [play.name for play in PLAYS]
@@ -53,11 +53,10 @@ def draw(plays: tuple[str, ...], every: int, out: Path, mutants: bool) -> int:
         click.echo(f"no play {', '.join(unknown)}; there are {', '.join(known)}", err=True)
         return USAGE
     begun_s = time.monotonic()
-    memory = Path("/dev/shm")
     killed: dict[str, bool] = {}
-    with tempfile.TemporaryDirectory(
-        prefix="hibor-atlas-", dir=memory if memory.is_dir() else None
-    ) as folder, open_theatre(Path(folder)) as theatre:
+    with tempfile.TemporaryDirectory(prefix="hibor-atlas-", dir=memory_folder()) as folder, open_theatre(
+        Path(folder)
+    ) as theatre:
         swept = []
         for name in plays or tuple(known):
             click.echo(f"{name} …", err=True)

@@ -48,6 +48,9 @@ RECOGNISE_S: Final = 6.0
 more."""
 LATER_LOOK_S: Final = 30.0
 """How long an uncertain trigger's one later look lasts, in seconds."""
+RECOVERY_LOOK_S: Final = 45.0
+"""How long a recovery looks at least for a paid file: `UNWHOLE_PATIENCE_S` and time to pull what stands there,
+in seconds."""
 SHARE_SPARE_S: Final = 2.0
 """What of recovery's share of the window is left when a file is given up, in seconds."""
 LATE_LOOKS: Final = 2
@@ -134,16 +137,17 @@ def _patience_s(item: ItemRun) -> float:
     """How long the file is waited for.
 
     A recovery has a share of the window that may be shorter than an app's own time: what is left of that time
-    since the tap is waited, a later look's length at least, and no longer than the share lasts, so that a
-    file that does not come is what the report fails for, and not the share's end (design 4 "Recovery").
+    since the tap is waited, `RECOVERY_LOOK_S` at least, and no longer than the share lasts, so that a file
+    that does not come is what the report fails for, and not the share's end (design 4 "Recovery").
     """
     services = item.services
     limit_s = services.require_profile().cache.timeout_s
     if not item.recovering:
         return limit_s
+    services.deadline.require_phone_time(SHARE_SPARE_S)
     tapped = [record.at for record in item.journal.records if record.event == "TRIGGER_INTENT"]
     since = [(services.clock.now() - datetime.fromisoformat(at)).total_seconds() for at in tapped]
-    left_s = max(LATER_LOOK_S, limit_s - max(0.0, since[-1] if since else limit_s))
+    left_s = max(RECOVERY_LOOK_S, limit_s - max(0.0, since[-1] if since else limit_s))
     return min(left_s, services.deadline.remaining_s() - SHARE_SPARE_S)
 
 
