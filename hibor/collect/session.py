@@ -312,6 +312,17 @@ def _emit(
         sys.stdout.flush()
     except BrokenPipeError:
         progress.warn("stdout_closed")
+    try:
+        _tell_outcome(document, progress, collector)
+        if collector is not None and may_write:
+            _write_page(collector)
+    except Exception as error:  # the document is out: what is said after it must not bring a second one
+        logging.getLogger("hibor").error("the outcome could not be told", exc_info=error)
+    return int(document["exit_code"])
+
+
+def _tell_outcome(document: Mapping[str, Any], progress: Progress, collector: Collector | None) -> None:
+    """Say to people what the document says."""
     progress.last_frame()
     reason = document["stop_reason"]
     if collector is None and reason is not None:
@@ -335,9 +346,6 @@ def _emit(
             missing=missing or "0",
             quota="-" if left is None else left,
         )
-    if collector is not None and may_write:
-        _write_page(collector)
-    return int(document["exit_code"])
 
 
 def _missing(document: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ import sys
 import threading
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -53,6 +53,17 @@ def _shown(name: str, value: Any) -> Any:
         return value
     text = "".join(map(writable, _BREAKS.sub(" ", value)))
     return f"{text[:TITLE_LETTERS]}…" if name == "title" and len(text) > TITLE_LETTERS else text
+
+
+def _silence(stream: TextIO) -> None:
+    """Nobody reads the stream any more (its pipe or terminal is gone). A run goes on without a reader, and
+    what is left in the stream's buffer must not fail once more when the program ends."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, stream.fileno())
+        finally:
+            os.close(nowhere)
 
 
 def can_show_a_view(stream: TextIO, environment: Mapping[str, str] | None = None) -> bool:
@@ -134,7 +145,10 @@ class Progress:
         encoding = stream.encoding or "utf-8"
         line = text.encode(encoding, "replace").decode(encoding)
         with self._lock:
-            print(line, file=stream, flush=True)
+            try:
+                print(line, file=stream, flush=True)
+            except (OSError, ValueError):
+                _silence(stream)
 
     # -- the view --------------------------------------------------------------------------------------------
 

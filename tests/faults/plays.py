@@ -239,7 +239,7 @@ PLAYS: tuple[Play, ...] = (
         "new_released",
         _plain,
         ("TRIGGER_NOT_OCCURRED",),
-        '[[fault]]\nkind = "tap_ignored"\ncontrol = "dialog_ok"\nreport = {rank}\n',
+        '[[fault]]\nkind = "tap_ignored"\ncontrol = "dialog_ok"\nreport = {rank}\ntimes = 0\n',
     ),
     Play("new_uncertain_found", _blind, ("NONE",), _SLOW_FILE),
     Play("new_uncertain_lost", _blind, ("TRIGGER_UNCERTAIN",), _NO_FILE),

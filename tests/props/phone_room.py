@@ -134,6 +134,7 @@ class House:
     holder: LockHolder
     pdfs: Path
     entries: list[CatalogueEntry] = attrs.field(factory=list)
+    failures: list[Exception] = attrs.field(factory=list)
 
 
 @contextmanager

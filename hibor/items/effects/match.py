@@ -49,8 +49,8 @@ more."""
 LATER_LOOK_S: Final = 30.0
 """How long an uncertain trigger's one later look lasts, in seconds."""
 RECOVERY_LOOK_S: Final = 45.0
-"""How long a recovery looks at least for a paid file: `UNWHOLE_PATIENCE_S` and time to pull what stands there,
-in seconds."""
+"""How long a recovery looks at least for a paid file: `UNWHOLE_PATIENCE_S` and time to pull what stands
+there, in seconds."""
 SHARE_SPARE_S: Final = 2.0
 """What of recovery's share of the window is left when a file is given up, in seconds."""
 LATE_LOOKS: Final = 2
