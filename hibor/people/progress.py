@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 import threading
 import tomllib
@@ -28,14 +27,12 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from hibor.collect.deadline import Deadline
 from hibor.messages import failure_text, reason_text, told
-from hibor.package.names import writable
-from hibor.people.board import Board
+from hibor.people.board import Board, plain
 
 if TYPE_CHECKING:
     from hibor.people.live_view import LiveView
 
 TITLE_LETTERS: Final = 80
-_BREAKS: Final = re.compile(r"[\t\r\n\u2028\u2029]+")
 DUMB_TERMINALS: Final = ("dumb", "unknown", "")
 
 
@@ -51,7 +48,7 @@ def _shown(name: str, value: Any) -> Any:
     cursor or turns the line round. An app's titles hold whatever somebody typed."""
     if not isinstance(value, str):
         return value
-    text = "".join(map(writable, _BREAKS.sub(" ", value)))
+    text = plain(value)
     return f"{text[:TITLE_LETTERS]}…" if name == "title" and len(text) > TITLE_LETTERS else text
 
 
