@@ -13,13 +13,16 @@ from hibor.messages import reason_text
 from hibor.package.layout import RunFolder
 from hibor.people.commandline import DONE, Answers, SpokenCommand, Words, run_command, shared
 from hibor.people.libraries import library_at, sync_program
-from hibor.people.run_view import DELIVERED, read_json
+from hibor.people.run_view import DELIVERED, closed_items, count_open, read_json
 
 
 def summary(folder: RunFolder) -> dict[str, Any]:
-    """A run in a few values; a run without a document has not ended, or was killed."""
+    """A run in a few values. A run without a document works now or was cut off: what it closed is told by its
+    items, and `open_items` are those that recovery has to settle.
+    """
     document = read_json(folder.run_json)
     items = [item for item in document.get("items", ()) if isinstance(item, dict)]
+    items = items if document else closed_items(folder)
     recovered = [item for item in document.get("recovered", ()) if isinstance(item, dict)]
     delivered = sum(item.get("status") in DELIVERED for item in items)
     selected = int((document.get("counts") or {}).get("selected") or 0)
@@ -28,6 +31,8 @@ def summary(folder: RunFolder) -> dict[str, Any]:
         "run_id": folder.run_id,
         "started_at": (document.get("timing") or {}).get("started_at"),
         "status": document.get("status"),
+        "dry_run": "plan" in (document.get("counts") or {}),
+        "open_items": 0 if document else count_open(folder),
         "exit_code": document.get("exit_code"),
         "selected": max(selected, delivered),
         "delivered": delivered,
@@ -42,9 +47,10 @@ def summary(folder: RunFolder) -> dict[str, Any]:
 
 def _line(run: dict[str, Any], words: Words) -> str:
     if run["status"] is None:
-        return f"{run['run_id']}  {words('runs.not_ended')}"
+        key = "runs.not_ended" if run["open_items"] else "runs.settled"
+        return f"{run['run_id']}  {words(key, delivered=run['delivered'], open=run['open_items'])}"
     began = str(run["started_at"] or "")[:16].replace("T", " ")
-    parts = [run["run_id"], began, f"{run['status']:<18}", words("runs.delivered", **run)]
+    parts = [run["run_id"], began, f"{run['status']:<18}", words("runs.dry_run" if run["dry_run"] else "runs.delivered", **run)]
     if run["recovered"]:
         parts.append(words("runs.recovered", count=run["recovered"]))
     if run["quota_after"] is not None:

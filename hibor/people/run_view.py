@@ -13,7 +13,7 @@ Rules of this file:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -145,13 +145,16 @@ def manifest_rows(library: Library) -> tuple[ManifestRow, ...]:
 
 
 def find_run(library: Library, named: str | None) -> RunFolder:
-    """The named run (a unique beginning of its id is enough), or the newest that ended. Raises `Refusal`."""
+    """The named run (a unique beginning of its id is enough), or the newest that ended and was no dry run.
+
+    Raises `Refusal`.
+    """
     runs = library.run_folders()
     if named is None or named == LATEST:
-        ended = [run for run in runs if run.run_json.is_file()]
-        if not ended:
-            raise Refusal("common.no_runs", exit_code=FOUND, path=library.root)
-        return ended[-1]
+        real = next((run for run in reversed(runs) if run.run_json.is_file() and not is_dry_run(run)), None)
+        if real is None:
+            raise _no_run_to_show(library, runs)
+        return real
     fitting = [run for run in runs if run.run_id == named] or [
         run for run in runs if run.run_id.startswith(named)
     ]
@@ -159,6 +162,45 @@ def find_run(library: Library, named: str | None) -> RunFolder:
         key = "common.run_ambiguous" if len(fitting) > 1 else "common.no_run"
         raise Refusal(key, run=named, count=len(fitting))
     return fitting[0]
+
+
+def is_dry_run(run: RunFolder) -> bool:
+    """Whether the run made a plan and collected nothing; its document has the plan."""
+    return "plan" in (read_json(run.run_json).get("counts") or {})
+
+
+def _no_run_to_show(library: Library, runs: Sequence[RunFolder]) -> Refusal:
+    """Why there is no newest run, and what leads to one."""
+    cut_off = [run for run in runs if not run.run_json.is_file()]
+    open_items = sum(count_open(run) for run in cut_off)
+    facts: dict[str, Any] = {"path": library.root}
+    if open_items:
+        key, facts["open"] = "common.runs_open", open_items
+    elif cut_off:
+        key, facts["run"] = "common.runs_settled", cut_off[-1].run_id
+        facts["count"] = sum(len(closed_items(run, delivered=True)) for run in cut_off)
+    else:
+        key = "common.runs_dry" if runs else "common.no_runs"
+    return Refusal(key, exit_code=FOUND, **facts)
+
+
+def count_open(run: RunFolder) -> int:
+    """Items of a run that `hibor recover` would still have to settle: begun, and without a terminal."""
+    return sum(_begun(folder) for folder in run.item_folders() if not folder.terminal.is_file())
+
+
+def _begun(folder: ItemFolder) -> bool:
+    try:
+        return bool(read_journal(folder.journal, reader()).records)
+    except (JournalInvalid, DurableError):
+        return True  # it cannot be understood, and `recover --list` says so
+
+
+def closed_items(run: RunFolder, *, delivered: bool = False) -> list[dict[str, Any]]:
+    """The items of a run as their own terminals tell them, `delivered` ones alone where that is asked."""
+    found = (read_json(item.terminal).get("item") for item in run.item_folders())
+    items = [item for item in found if isinstance(item, dict)]
+    return [item for item in items if item.get("status") in DELIVERED] if delivered else items
 
 
 def load_run(library: Library, folder: RunFolder) -> RunView:
@@ -170,7 +212,7 @@ def load_run(library: Library, folder: RunFolder) -> RunView:
         rows = {}
     items = [item for item in document.get("items", ()) if isinstance(item, dict)]
     if not document:
-        items = _unfinished(folder)
+        items = closed_items(folder)
     recovered = [item for item in document.get("recovered", ()) if isinstance(item, dict)]
     started = read_time((document.get("timing") or {}).get("started_at"))
     return RunView(
@@ -198,12 +240,6 @@ def read_time(text: Any) -> datetime | None:
     except (TypeError, ValueError):
         return None
     return moment if moment.tzinfo is not None else None
-
-
-def _unfinished(folder: RunFolder) -> list[dict[str, Any]]:
-    """The items of a run that has not ended, as far as they are closed."""
-    found = (read_json(item.terminal).get("item") for item in folder.item_folders())
-    return [item for item in found if isinstance(item, dict)]
 
 
 def _view(

@@ -102,12 +102,21 @@ def cuts(
         for phone in phones:
             if phone not in recording.phones_at(point.done) or (steps and point.step not in steps):
                 continue
+            if phone != NO_PHONE and not _true_of(recording, point, model, phone):
+                continue
             number += 1
             if (point.step, phone) in begun and number % every:
                 continue
             begun.add((point.step, phone))
             _cut(theatre, recording, point, model, phone, images, swept)
     return swept
+
+
+def _true_of(recording: Recording, point: Point, model: Model, phone: str) -> bool:
+    """Whether the phone fits: it holds no file of an item that was killed with its intent written and its tap
+    not made yet."""
+    served = (recording.served_at(point.done, phone, image) for image in (model.whole(), Image((), ())))
+    return len({tuple(sorted(counts.items())) for counts in served}) == 1
 
 
 def _cut(
