@@ -26,6 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from hibor.digest import StreamDigest
 from hibor.durable_fs import CHANGE_FLAGS, CREATE_FLAGS, LOCK_FLAGS, NOTE_FLAGS
 from hibor.durable_parts import (
     SHARING_WAIT_S,
@@ -353,7 +354,7 @@ class Sink:
     def __init__(self, durable: Durable, descriptor: int, path: Path, step: str) -> None:
         self._durable = durable
         self._descriptor: int | None = descriptor
-        self._digest = hashlib.sha256()
+        self._digest = StreamDigest()
         self._step = step
         self.path = path
         self.size_bytes = 0
@@ -388,6 +389,7 @@ class Sink:
                 self.abandon()
                 raise
             self._descriptor = None
+            self._digest.close()
             durable._close(descriptor, self.path, step)
             facts = durable._facts(self.path, step, missing="U")
             if facts != FileFacts(self.size_bytes, self._digest.hexdigest()):
@@ -398,6 +400,7 @@ class Sink:
 
     def abandon(self) -> None:
         """Close without promising anything; the file stays and is known to be partial."""
+        self._digest.close()
         if self._descriptor is not None:
             self._durable._drop(self._descriptor)
             self._descriptor = None
