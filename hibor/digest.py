@@ -18,7 +18,7 @@ WAITING_BLOCKS: Final = 8
 
 
 class StreamDigest:
-    """A sha256 that is fed by one thread. `close` ends the helper; the digest can be read before and after."""
+    """A sha256 fed by one thread. `close` ends the helper; the digest can be read before and after."""
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()

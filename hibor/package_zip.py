@@ -51,6 +51,7 @@ from hibor.people.run_view import (
     ItemView,
     RunView,
     find_run,
+    is_dry_run,
     load_run,
     manifest_rows,
     read_json,
@@ -170,10 +171,14 @@ def _name(number: int, item: Mapping[str, Any]) -> str:
 
 
 def _late(view: RunView) -> Iterator[ItemView]:
-    """Items of earlier runs that were finished after the run before this one ended, and by no run."""
-    runs = view.library.run_folders()
+    """Items of earlier runs that were finished after the run before this one ended, and by no run.
+
+    A dry run packs nothing, so nothing is left to it.
+    """
     ends = {
-        run.run_id: read_time((read_json(run.run_json).get("timing") or {}).get("ended_at")) for run in runs
+        run.run_id: read_time((read_json(run.run_json).get("timing") or {}).get("ended_at"))
+        for run in view.library.run_folders()
+        if not is_dry_run(run)
     }
     before = [end for run_id, end in ends.items() if end is not None and run_id < view.run_id]
     newest = view.run_id == max(

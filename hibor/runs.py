@@ -9,16 +9,18 @@ from typing import Any
 
 import click
 
+from hibor.clock import SystemClock
+from hibor.locks import Locks
 from hibor.messages import reason_text
 from hibor.package.layout import RunFolder
 from hibor.people.commandline import DONE, Answers, SpokenCommand, Words, run_command, shared
 from hibor.people.libraries import library_at, sync_program
-from hibor.people.run_view import DELIVERED, closed_items, count_open, read_json
+from hibor.people.run_view import DELIVERED, closed_items, count_open, read_json, reader
 
 
-def summary(folder: RunFolder) -> dict[str, Any]:
+def summary(folder: RunFolder, *, held: bool = False) -> dict[str, Any]:
     """A run in a few values. A run without a document works now or was cut off: what it closed is told by its
-    items, and `open_items` are those that recovery has to settle.
+    items, and `open_items` are those that recovery has to settle. `held`: it may work right now.
     """
     document = read_json(folder.run_json)
     items = [item for item in document.get("items", ()) if isinstance(item, dict)]
@@ -33,6 +35,7 @@ def summary(folder: RunFolder) -> dict[str, Any]:
         "status": document.get("status"),
         "dry_run": "plan" in (document.get("counts") or {}),
         "open_items": 0 if document else count_open(folder),
+        "may_work": held and not document,
         "exit_code": document.get("exit_code"),
         "selected": max(selected, delivered),
         "delivered": delivered,
@@ -47,10 +50,12 @@ def summary(folder: RunFolder) -> dict[str, Any]:
 
 def _line(run: dict[str, Any], words: Words) -> str:
     if run["status"] is None:
-        key = "runs.not_ended" if run["open_items"] else "runs.settled"
-        return f"{run['run_id']}  {words(key, delivered=run['delivered'], open=run['open_items'])}"
+        key = "not_ended" if run["open_items"] else "working" if run["may_work"] else "settled"
+        told = words(f"runs.{key}", delivered=run["delivered"], open=run["open_items"])
+        return f"{run['run_id']}  {told}"
     began = str(run["started_at"] or "")[:16].replace("T", " ")
-    parts = [run["run_id"], began, f"{run['status']:<18}", words("runs.dry_run" if run["dry_run"] else "runs.delivered", **run)]
+    came = words("runs.dry_run" if run["dry_run"] else "runs.delivered", **run)
+    parts = [run["run_id"], began, f"{run['status']:<18}", came]
     if run["recovered"]:
         parts.append(words("runs.recovered", count=run["recovered"]))
     if run["quota_after"] is not None:
@@ -78,7 +83,9 @@ def build(words: Words) -> click.Command:
         program = sync_program(place.root)
         if program is not None:
             answers.warn("common.sync_folder", program=program)
-        found = [summary(folder) for folder in reversed(place.run_folders()[-last:])]
+        folders = place.run_folders()[-last:][::-1]
+        held = Locks(reader(), SystemClock()).library(place.root).owner_path.is_file()
+        found = [summary(one, held=held and one == folders[0]) for one in folders]
         if not found:
             answers.tell(words("runs.empty"))
         for run in found:

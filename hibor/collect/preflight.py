@@ -96,8 +96,16 @@ def library_of(task: Task) -> Library:
 
 
 def check_ledger(task: Task, library: Library, durable: Durable, clock: Clock) -> None:
-    """Verify an existing ledger before anything at all is written (ruling R28)."""
+    """Verify an existing ledger before anything at all is written (ruling R28).
+
+    The heads that a library's runs have noted are those of one ledger, so a library serves one account.
+    """
     path = library.ledger(task.account)
+    served = accounts_of(library)
+    if served and task.account not in served:
+        owner = ", ".join(sorted(served))
+        detail = f"this library keeps the books of account {owner}; account {task.account} needs another one"
+        raise RunStop("task_invalid", detail)
     if not path.parent.is_dir():
         if any(head.count for head in known_heads(library, durable)):
             raise RunStop("ledger_invalid", "the ledger this library knows of is gone")
@@ -147,6 +155,17 @@ def known_heads(library: Library, durable: Durable) -> list[Head]:
         noted = [record.data["ledger_head"] for record in records if "ledger_head" in record.data]
         heads.extend(Head(head["count"], head["hash"]) for head in noted)
     return heads
+
+
+def accounts_of(library: Library) -> set[str]:
+    """The accounts for which runs have been in this library, as far as their documents say."""
+    found = set()
+    for run in library.run_folders():
+        try:
+            found.add(str(json.loads(run.run_json.read_bytes())["task"]["account"]))
+        except (OSError, ValueError, TypeError, KeyError):
+            continue
+    return found
 
 
 def open_folders_of(library: Library) -> list[ItemFolder]:

@@ -141,7 +141,8 @@ class Schedule:
         for one in pending:
             done = self._take(one)
             self._note_new(done.result)
-            if done.result.code == REJECTED_CODE and done.result.closed and self.new_refused is None:
+            rejected = done.result.code == REJECTED_CODE and done.result.closed
+            if rejected and self.new_refused is None and not done.choice.retrigger:
                 self._replace(done, queue, spares)
             elif self._now_cached(done):
                 cached = self._cached_choice(done.choice)
@@ -283,6 +284,8 @@ class Schedule:
             note=shown["error_or_note"],
             title=shown["title"],
         )
+        if not done.delivered and result.detail:
+            self.progress.warn("item_why", code=shown["stop_code"], detail=result.detail)
         return done
 
     @staticmethod

@@ -7,7 +7,7 @@ import logging
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -121,6 +121,7 @@ def _collect(
                 collector.run(held)
         except RunStop as stop:
             collector.stop = stop
+            progress.warn("stopped", code=stop.code, detail=stop.detail)
         except KeyboardInterrupt:
             collector.stop = _interrupted()
         except Exception as error:
@@ -335,6 +336,10 @@ def _tell_outcome(document: Mapping[str, Any], progress: Progress, collector: Co
         missing, left = _missing(document), (document["quota"] or {}).get("safe_after")
         if missing:
             progress.warn("missing", missing=missing)
+        failed = reason is not None and document["exit_code"] != 0
+        if "plan" in document["counts"]:
+            _tell_plan(document["counts"]["plan"], progress, collector)
+            return
         progress.warn(
             "finished",
             status=document["status"],
@@ -343,9 +348,23 @@ def _tell_outcome(document: Mapping[str, Any], progress: Progress, collector: Co
             phone_s=timing["phone_time_s"],
             deadline_s=timing["deadline_s"],
             folder=document["paths"].get("library", "-"),
-            missing=missing or "0",
+            missing=missing or (reason["code"] if failed else "0"),
             quota="-" if left is None else left,
         )
+
+
+def _tell_plan(rows: Sequence[Mapping[str, Any]], progress: Progress, collector: Collector) -> None:
+    """The last line of a dry run: what a run would do, and where the plan was saved."""
+    planned = [row for row in rows if row["rank"] is not None]
+    new = sum(row["cost"] for row in planned)
+    saved = collector.orders.plan
+    progress.warn(
+        "planned" if saved is None else "planned_saved",
+        total=len(planned),
+        reuse=len(planned) - new,
+        new=new,
+        file="" if saved is None else saved,
+    )
 
 
 def _missing(document: Mapping[str, Any]) -> str:

@@ -43,7 +43,7 @@ def _facts(run: Collector) -> RunFacts:
         busy=stop is not None and stop.busy,
         deadline_ended=run.schedule is not None and run.schedule.deadline_ended,
         cause=None if stop is None else stop.code,
-        min_count=run.task.min_count,
+        min_count=min(run.task.min_count, _wanted(run)),
     )
 
 
@@ -66,13 +66,20 @@ def _stop_reason(run: Collector, facts: RunFacts) -> StopReason | None:
     return _shortfall(run, facts)
 
 
+def _wanted(run: Collector) -> int:
+    """Reports the run is asked for: a plan's rows, which a person may have made fewer, else the task's count.
+    """
+    by_plan = run.orders.plan is not None and not run.orders.dry_run and run.reading is not None
+    return run.selected if by_plan else run.task.count
+
+
 def _shortfall(run: Collector, facts: RunFacts) -> StopReason | None:
     """Why fewer came than asked for, when nothing went wrong with an item."""
     if run.plan_rows is not None:
         return StopReason("DRY_RUN", "nothing was reserved and nothing tapped")
     if run.reading is not None and run.reading.incomplete is not None:
         return StopReason("DISCOVERY_INCOMPLETE", run.reading.incomplete)
-    if run.reading is None or len(facts.delivered) >= run.task.count:
+    if run.reading is None or len(facts.delivered) >= _wanted(run):
         return None
     if not facts.items:
         return StopReason("NOTHING_NEW", "nothing in the list matches the task and is not had already")

@@ -17,12 +17,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from hibor.messages import reason_text
+from fsm import Tables
+from hibor.messages import advice, reason_text
 from hibor.package.delivery_texts import TEXTS
 from hibor.package.names import writable
 
 SCHEMA_VERSION: Final = 1
 _DELIVERED: Final = ("SUCCESS", "DUPLICATE")
+_CLOSED: Final = Tables.default().closed_state
 _MARKED: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$])")
 
 Words = Mapping[str, str]
@@ -70,7 +72,7 @@ def item_delivery(item: Mapping[str, Any], *, ledger_head: Head, lang: str = "zh
         "",
         *_head(ledger_head, words),
         *_section(words["next"]),
-        words["next." + item["status"]],
+        _next_of(item, words, lang),
     ]
     return "\n".join(lines) + "\n"
 
@@ -96,13 +98,17 @@ def run_delivery(run: Mapping[str, Any], *, ledger_head: Head, lang: str = "zh")
     items: Sequence[Mapping[str, Any]] = run["items"]
     recovered: Sequence[Mapping[str, Any]] = run["recovered"]
     delivered = sum(item["status"] in _DELIVERED for item in items)
+    counts = run.get("counts") or {}
+    selected = max(counts.get("selected", len(items)), delivered)
+    replaced = len(items) - max(selected, delivered)
     provenance = run["provenance"] or {}
     lines = [
         _comment(lang=lang, run_id=run["run_id"]),
         f"# {words['run_heading']} · {run['run_id']}",
         "",
-        f"**{words['outcome']}**: {words['delivered'].format(delivered=delivered, selected=len(items))}",
+        f"**{words['outcome']}**: {words['delivered'].format(delivered=delivered, selected=selected)}",
         "",
+        *([words["replaced"].format(count=replaced), ""] if replaced > 0 else []),
         *_fields(
             (words["status"], _code(run["status"], words)),
             (words["exit_code"], _code(run["exit_code"], words)),
@@ -123,7 +129,7 @@ def run_delivery(run: Mapping[str, Any], *, ledger_head: Head, lang: str = "zh")
             )
         ),
         *_section(words["next"]),
-        *_next(items, words),
+        *_next(items, words, lang),
     ]
     return "\n".join(lines) + "\n"
 
@@ -198,11 +204,20 @@ def _run_quota(quota: Mapping[str, Any], words: Words) -> list[str]:
     return lines
 
 
-def _next(items: Sequence[Mapping[str, Any]], words: Words) -> list[str]:
+def _next(items: Sequence[Mapping[str, Any]], words: Words, lang: str) -> list[str]:
     """What to do, once for each kind of outcome that asks for something."""
-    statuses = {item["status"] for item in items}
-    asked = [words["next." + status] for status in ("FAILED", "STOPPED") if status in statuses]
+    missing = [item for item in items if item["status"] not in _DELIVERED]
+    asked = dict.fromkeys(_next_of(item, words, lang) for item in missing)
     return [f"- {line}" for line in asked] if asked else [words["next.SUCCESS"]]
+
+
+def _next_of(item: Mapping[str, Any], words: Words, lang: str) -> str:
+    """What to do about one item: an open one goes on by itself, a closed one is told by its code."""
+    if item["status"] in _DELIVERED:
+        return words["next." + item["status"]]
+    if item["state"] != _CLOSED or item["stop_code"] is None:
+        return words["next.open"]
+    return f"{_code(item['stop_code'], words)}: {advice(lang, item['stop_code']).next}"
 
 
 def _reason(reason: Mapping[str, Any] | None, words: Words, lang: str) -> str:

@@ -21,9 +21,7 @@ TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
         "status.STOPPED": "中止，没有交付文件",
         "next.SUCCESS": "无需操作。",
         "next.DUPLICATE": "无需操作；研报库中的文件没有被改动。",
-        "next.FAILED": "文件未通过检查，没有放入研报库；已付费的字节保留在 quarantine/ 30 天。"
-        "运行 `python -m hibor.recover --list` 查看。",
-        "next.STOPPED": "已付费的研报会在下次运行时继续，不会再次扣额度。"
+        "next.open": "已付费的研报会在下次运行时继续，不会再次扣额度。"
         "运行 `python -m hibor.recover --list` 查看。",
         "code": "代码",
         "note": "备注",
@@ -34,7 +32,7 @@ TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
         "analysts": "分析师",
         "report_id": "研报编号",
         "source": "来源",
-        "source.NEW_TRIGGER": "本次新下载",
+        "source.NEW_TRIGGER": "新下载",
         "source.PROJECT_REUSE": "研报库中已有",
         "source.CACHE_REUSE": "手机缓存中已有",
         "file": "文件",
@@ -76,6 +74,7 @@ TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
         "或有一次不确定的点击已被计费。可用额度按应用显示的计算。",
         "unexplained_less": "应用显示的剩余次数比本次确认的少减少了 {count} 次。",
         "delivered": "已交付 {delivered} / {selected}",
+        "replaced": "另有 {count} 篇研报未能取得，已由其他研报代替；原因见下表。",
         "items": "研报",
         "recovered": "以前的运行留下、现已完成",
         "no_items": "没有选中研报。",
@@ -99,9 +98,7 @@ TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
         "status.STOPPED": "stopped, no file delivered",
         "next.SUCCESS": "Nothing to do.",
         "next.DUPLICATE": "Nothing to do; the file in the library was not touched.",
-        "next.FAILED": "The file did not pass the checks and is not in the library; bytes that were paid for "
-        "are kept in quarantine/ for 30 days. See `python -m hibor.recover --list`.",
-        "next.STOPPED": "A report that was paid for goes on in the next run and is not charged again. "
+        "next.open": "A report that was paid for goes on in the next run and is not charged again. "
         "See `python -m hibor.recover --list`.",
         "code": "Code",
         "note": "Note",
@@ -112,7 +109,7 @@ TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
         "analysts": "Analysts",
         "report_id": "Report id",
         "source": "Source",
-        "source.NEW_TRIGGER": "downloaded in this run",
+        "source.NEW_TRIGGER": "new download",
         "source.PROJECT_REUSE": "was in the library",
         "source.CACHE_REUSE": "was in the phone's cache",
         "file": "File",
@@ -154,6 +151,7 @@ TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
         "may be in use elsewhere, or a tap in doubt was charged. What is left is what the app shows.",
         "unexplained_less": "The app's remaining count fell by {count} less than this run confirmed.",
         "delivered": "{delivered} of {selected} delivered",
+        "replaced": "{count} more could not be had, and other reports took their place; the table says why.",
         "items": "Reports",
         "recovered": "Left by earlier runs, finished now",
         "no_items": "No report was selected.",

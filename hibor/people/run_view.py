@@ -178,7 +178,8 @@ def _no_run_to_show(library: Library, runs: Sequence[RunFolder]) -> Refusal:
         key, facts["open"] = "common.runs_open", open_items
     elif cut_off:
         key, facts["run"] = "common.runs_settled", cut_off[-1].run_id
-        facts["count"] = sum(len(closed_items(run, delivered=True)) for run in cut_off)
+        delivered = (item for run in cut_off for item in closed_items(run, delivered=True))
+        facts["count"] = len({item.get("report_id") for item in delivered})
     else:
         key = "common.runs_dry" if runs else "common.no_runs"
     return Refusal(key, exit_code=FOUND, **facts)

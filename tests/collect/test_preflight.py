@@ -260,6 +260,19 @@ def drop_the_last_line(raw: bytes) -> bytes:
     return raw[: raw.rstrip(b"\n").rfind(b"\n") + 1]
 
 
+def test_a_library_serves_one_account(main_job: MainJob, warm: WarmLibrary, tmp_path: Path) -> None:
+    """Another account's task is refused before anything is written, and no ledger is called damaged."""
+    library = tmp_path / "library"
+    shutil.copytree(warm.path, library)
+    task = tmp_path / "task.toml"
+    task.write_text('library = "library"\naccount = "team-b"\n[quota]\nlimit = 5\n', encoding="utf-8")
+    before = snapshot_of(library)
+    run = main_job("--task", task, "--scenario", "default")
+    assert run.summary() == (64, "TASK_INVALID", "TASK_SPEC_INVALID")
+    assert "simulated" in run.stderr and "team-b" in run.stderr
+    assert snapshot_of(library) == before
+
+
 @pytest.mark.parametrize("damage", [flip_a_byte, drop_the_last_line], ids=lambda damage: damage.__name__)
 def test_ledger_in_doubt_writes_nothing_at_all(
     main_job: MainJob, warm: WarmLibrary, tmp_path: Path, damage: object

@@ -17,6 +17,9 @@ from typing import Any
 import pytest
 
 from hibor.collect.session import parse_duration_s
+from hibor.package.layout import Library
+from hibor.people.commandline import Refusal
+from hibor.people.run_view import find_run
 from hibor.sim.process import start_phone
 from hibor.sim.server import PrivateAdbServer
 from tests.main_job import (
@@ -225,6 +228,9 @@ def test_dry_run_reserves_and_taps_nothing(main_job: MainJob, tmp_path: Path) ->
     assert run.exit_code == 0, run.stderr
     assert events(library) == [] and served(library) == []
     assert not list(library.glob("reports/**/*.pdf"))
+    with pytest.raises(Refusal, match="runs_dry"):
+        find_run(Library(library), None)
+    assert "plan of 2: 0 reused, 2 to download" in run.stderr.splitlines()[-1]
 
 
 # -- one library, two runs -------------------------------------------------------------------------------

@@ -200,6 +200,10 @@ def test_without_a_file_it_is_settled_as_uncertain_and_never_downloaded_again(
     ledger = next((library / "quota").glob("*/ledger.jsonl")).read_text("utf-8").splitlines()
     first = json.loads(ledger[0])["report_id"]
     assert ledger_types(library, first) == ["RESERVED", "UNCERTAIN"]
+    books = {path: path.read_bytes() for path in (library / "quota").glob("*/ledger.jsonl")}
+    code, document, said = run("--library", str(library), "--retrigger", first, "--lang", "en", *more)
+    assert (code, [item["report_id"] for item in document["items"]]) == (20, [first]), "nothing else is bought"
+    assert "a retrigger is possible in" in said and all(path.read_bytes() == books[path] for path in books)
     next_day(library)
     _code, document, said = run("--library", str(library), "--scenario", str(scenario), *more)
     assert ledger_types(library, first) == ["RESERVED", "UNCERTAIN"], said

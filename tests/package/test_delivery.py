@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fsm import Tables
+from hibor.messages import advice
 from hibor.package.delivery import item_delivery, run_delivery
 from hibor.package.delivery_texts import TEXTS
 
@@ -53,7 +55,7 @@ def item(**changes: Any) -> dict[str, Any]:
 def stopped(**changes: Any) -> dict[str, Any]:
     empty = dict.fromkeys(("final_path", "bytes", "sha256", "page_count", "manifest_row_id"))
     code = {"stop_code": "CACHE_TIMEOUT", "error_or_note": "STOP:CACHE_TIMEOUT"}
-    return item(status="STOPPED", **code, **empty, **changes)
+    return item(**{"status": "STOPPED", **code, **empty, **changes})
 
 
 def run(**changes: Any) -> dict[str, Any]:
@@ -90,7 +92,8 @@ def test_every_outcome_has_its_words() -> None:
 
     for lang, words in TEXTS.items():
         for status in STATUSES:
-            assert words[f"status.{status}"] and words[f"next.{status}"], lang
+            assert words[f"status.{status}"], lang
+        assert words["next.SUCCESS"] and words["next.DUPLICATE"] and words["next.open"], lang
 
 
 @pytest.mark.parametrize("lang", ["zh", "en"])
@@ -172,10 +175,33 @@ def test_the_run_note(lang: str) -> None:
     for expected in ("PARTIAL", "10", "CACHE_TIMEOUT", "1234567", "team-a", "20", "15", "13"):
         assert f"`{expected}`" in text, expected
     assert "| 3 |" in text
-    assert words["recovered"] in text and words["next.STOPPED"] in text
+    assert words["recovered"] in text and words["next.open"] in text
     assert f"--head 41:{'ab' * 32}" in text
     empty = run(items=[], stop_reason=None, quota=None, provenance=None)
     calm = run_delivery(empty, ledger_head=None, lang=lang)
     assert words["no_items"] in calm and words["recovered"] not in calm and words["next.SUCCESS"] in calm
     loud = run_delivery(run(quota={**told["quota"], "unexplained": 2}), ledger_head=HEAD, lang=lang)
     assert words["unexplained"].format(count=2) in loud
+
+
+@pytest.mark.parametrize("lang", ["zh", "en"])
+def test_what_comes_next_is_true_of_the_item(lang: str) -> None:
+    """An open item goes on by itself; a closed one does not, and is told by its own code."""
+    words, closed = TEXTS[lang], Tables.default().closed_state
+    refused = stopped(state=closed, stop_code="CANDIDATE_REJECTED", error_or_note="STOP:CANDIDATE_REJECTED")
+    for text in (
+        item_delivery(refused, ledger_head=HEAD, lang=lang),
+        run_delivery(run(items=[item(), refused]), ledger_head=HEAD, lang=lang),
+    ):
+        assert words["next.open"] not in text
+        assert advice(lang, "CANDIDATE_REJECTED").next in text
+    assert words["next.open"] in item_delivery(stopped(), ledger_head=HEAD, lang=lang)
+
+
+def test_a_report_that_was_replaced_is_told_apart_from_what_was_selected() -> None:
+    """Two of two came, and a third had been tried before one of them."""
+    words, closed = TEXTS["en"], Tables.default().closed_state
+    items = [item(), stopped(item_index=2, state=closed, stop_code="CANDIDATE_REJECTED"), item(item_index=3)]
+    text = run_delivery(run(items=items, counts={"selected": 2}), ledger_head=HEAD, lang="en")
+    assert words["delivered"].format(delivered=2, selected=2) in text
+    assert words["replaced"].format(count=1) in text
