@@ -157,8 +157,10 @@ def test_an_unknown_word_is_no_finding() -> None:
 
 
 @pytest.fixture
-def enumerated(enumeration: Enumeration, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command with an enumeration that was made already: these tests are about the records."""
+def enumerated(enumeration: Enumeration, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The command with an enumeration that was made already: these tests are about the records. Where no
+    place is named, page and findings go into the test's own folder."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tools.audit.__main__.enumerate_all", lambda: enumeration)
 
 
@@ -183,7 +185,7 @@ def test_current_records_pass_and_stale_ones_are_not_run(
     path.write_text(json.dumps({**value, STAMP: "0" * 64}), encoding="utf-8")
     capsys.readouterr()
     assert main(["--records", str(tmp_path)]) == EXIT_NOT_RUN
-    assert "mutants: not run (stale)" in capsys.readouterr().out
+    assert "mutants: not run (stale: made from another spec)" in capsys.readouterr().out
     path.write_bytes(b"{")
     assert read_record("mutants", tmp_path).state == "damaged"
 
@@ -213,9 +215,11 @@ def test_what_a_record_calls_wrong_makes_the_gate_red(
 def test_the_page_and_the_findings_are_written(tmp_path: Path) -> None:
     for name in NAMES:
         write_record(name, RECORDS[name], tmp_path)
+    assert main(["--records", str(tmp_path)]) == 0
+    named = [tmp_path / "named.html", tmp_path / "named.json"]
+    assert main(["--records", str(tmp_path), "--html", str(named[0]), "--json", str(named[1])]) == 0
     page, findings = tmp_path / "audit.html", tmp_path / "audit.json"
-    words = ["--records", str(tmp_path), "--html", str(page), "--json", str(findings)]
-    assert main(words) == 0
+    assert [path.read_bytes() for path in named] == [page.read_bytes(), findings.read_bytes()]
     document = json.loads(findings.read_text(encoding="utf-8"))
     assert document["violations"] == [] and document["records"]["atlas"] == {"state": "current", "faults": []}
     assert "<svg" in page.read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from generated.stamp import SPEC_SHA256
 FOLDER: Final = Path(__file__).with_name("records")
 NAMES: Final = ("coverage", "mutants", "atlas")
 MADE_BY: Final[Mapping[str, str]] = {
-    "coverage": "python -m pytest tests/props",
+    "coverage": "python -m pytest -n 0 tests/props",
     "mutants": "python -m tools.mutants",
     "atlas": "python -m tools.atlas --out tools/audit/records",
 }
@@ -44,7 +44,8 @@ class Record:
     @property
     def shown(self) -> str:
         """What people read: `current`, or `not run` and why."""
-        return self.state if self.current else f"not run ({self.state}); make it with: {MADE_BY[self.name]}"
+        why = {"stale": "stale: made from another spec"}.get(self.state, self.state)
+        return self.state if self.current else f"not run ({why}); make it with: {MADE_BY[self.name]}"
 
 
 def read_record(name: str, folder: Path = FOLDER) -> Record:
