@@ -14,10 +14,13 @@ from typing import Any, Final
 
 import click
 
+from generated.closures import CLOSURES
 from generated.codes import CODE_CLASS, NODE_CODES
 from generated.failures import FAILURE_CODES
 from generated.governance import RUN_STATUSES, STOP_WORDS
-from hibor.messages import advice, failure_text
+from generated.ledger import EVENT_QUOTA
+from generated.presence import NODES, STATES
+from hibor.messages import advice, catalogue, failure_text
 from hibor.people.commandline import DONE, USAGE, Answers, Refusal, SpokenCommand, Words, run_command, shared
 
 EXITS: Final = {status: code for status, code, _when, _meaning in RUN_STATUSES}
@@ -25,12 +28,31 @@ EXITS: Final = {status: code for status, code, _when, _meaning in RUN_STATUSES}
 
 def known_words() -> tuple[str, ...]:
     """Every word that has an explanation: codes, run statuses, stop words, failure words."""
-    return (*CODE_CLASS, *EXITS, *(word for word in STOP_WORDS if word not in EXITS), *FAILURE_CODES)
+    words = (*CODE_CLASS, *EXITS, *STOP_WORDS, *FAILURE_CODES, *_term_sections())
+    return tuple(dict.fromkeys(words))
+
+
+def _term_sections() -> dict[str, str]:
+    """Every word of the tables people read, and the section of the catalogue that explains it."""
+    sections = {word: "states" for word in STATES}
+    for node in (node for nodes in NODES.values() for node in nodes):
+        sections[node] = "states"
+    sections |= {word: "closures" for word in CLOSURES}
+    sections |= {word: "quota" for word in EVENT_QUOTA.values()}
+    return sections | {word: "outcomes" for word in catalogue("en")["terms"]["outcomes"]}
+
+
+def _term(word: str, words: Words) -> dict[str, Any]:
+    """A state (`P05_STAGING_VALID-N` or without its mark), closure, quota state or outcome."""
+    section = _term_sections()[word]
+    name, _, mark = word.partition("-")
+    what = words(f"terms.{section}.{name}")
+    return {"word": word, "kind": "term", "what": f"{what} {words(f'terms.marks.{mark}')}" if mark else what}
 
 
 def explain(word: str, words: Words) -> dict[str, Any]:
     """What is known of a word, JSON-ready. Raises `Refusal` for a word there is none of."""
-    name = word.strip().removeprefix("STOP:").removeprefix("FAILED:")
+    name = word.strip().rpartition(":")[2]  # a note is a status or class, a colon and its code
     by_fold = {known.casefold(): known for known in reversed(known_words())}
     known = name if name in known_words() else by_fold.get(name.casefold())
     if known is None:
@@ -39,6 +61,8 @@ def explain(word: str, words: Words) -> dict[str, Any]:
         if close:
             raise Refusal("explain.near", exit_code=USAGE, word=word, near=close)
         raise Refusal("explain.unknown", exit_code=USAGE, word=word)
+    if known not in {*CODE_CLASS, *EXITS, *STOP_WORDS, *FAILURE_CODES}:
+        return _term(known, words)
     if known in FAILURE_CODES:
         codes = sorted(set(FAILURE_CODES[known].values()))
         return {"word": known, "kind": "failure", "what": failure_text(words.lang, known), "codes": codes}
@@ -88,7 +112,7 @@ def build(words: Words) -> click.Command:
             answers.document(found)
             return DONE
         listed = [explain(one, words) for one in known_words()]
-        for kind in ("status", "stop_word", "code", "failure"):
+        for kind in ("status", "stop_word", "code", "failure", "term"):
             answers.tell(words(f"explain.kinds.{kind}"))
             for one in listed:
                 if one["kind"] == kind:

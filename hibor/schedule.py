@@ -97,6 +97,8 @@ def _build_print(words: Words) -> click.Command:
         try:
             load_task(path)
         except TaskError as error:
+            if not path.exists():
+                raise Refusal("schedule.print.no_task", path=path) from error
             raise Refusal("common.task_unreadable", path=path, count=len(error.problems)) from error
         program = [sys.executable, "-m", "hibor.run", "--task", str(path), "--wait", wait.strip()]
         hour, minute = int(moment[1]), int(moment[2])

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -30,6 +31,7 @@ from hibor.toml_lines import Place, key_lines
 Lang = Literal["zh", "en"]
 Reuse = Literal["allow", "only", "never"]
 
+_DRIVE: Final = re.compile(r"[A-Za-z]:[/\\]")
 SPACING_MIN_S: Final = 8.0
 """Seconds between two triggers; a task may raise it, never lower it (design 1 "Guard rails")."""
 
@@ -186,6 +188,15 @@ def with_options(
     for place, message in _range_problems(changed):
         raise TaskError(None, None, f"{_OPTION_OF.get(place, '.'.join(map(str, place)))}: {message}")
     return changed
+
+
+def foreign_path(*paths: str | None) -> str | None:
+    """The first path that only Windows understands, where this is not Windows: `D:/reports` would become a
+    folder named `D:` in the working folder.
+    """
+    if os.name == "nt":
+        return None
+    return next((path for path in paths if path and _DRIVE.match(path)), None)
 
 
 _OPTION_OF: Final[Mapping[Place, str]] = {

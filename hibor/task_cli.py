@@ -11,7 +11,7 @@ Rules of this file:
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -21,6 +21,7 @@ from hibor.clock import SystemClock
 from hibor.durable import Durable, DurableError, FileAlreadyThere
 from hibor.durable_fs import OsFileSystem
 from hibor.messages import told_line
+from hibor.package.layout import account_folder
 from hibor.package.names import safe_component
 from hibor.people.commandline import (
     DONE,
@@ -35,9 +36,11 @@ from hibor.people.commandline import (
     shared,
 )
 from hibor.people.libraries import sync_program
-from hibor.task import SPACING_MIN_S, Task, TaskError, load_task
+from hibor.task import EMBEDDED_ACCOUNT, SPACING_MIN_S, Task, TaskError, foreign_path, load_task
 
 STEP: Final = "export.write"
+DEFAULT_TASK_LIBRARY: Final = "hibor-reports"
+"""Not the first command's `hibor-library`, which belongs to the simulated phone."""
 
 
 def told_problem(message: str, words: Words) -> str:
@@ -92,7 +95,7 @@ def build(words: Words) -> click.Command:
 def _build_init(words: Words) -> click.Command:
     @click.command(cls=SpokenCommand, words=words, section="task.init")
     @click.argument("file", type=click.Path(path_type=Path), default=Path("task.toml"))
-    @click.option("--library", default="hibor-library", help=words("task.init.library"))
+    @click.option("--library", default=DEFAULT_TASK_LIBRARY, help=words("task.init.library"))
     @click.option("--account", default="team-a", help=words("task.init.account"))
     @click.option("--replace", is_flag=True, help=words("common.replace"))
     @shared(words, library=False)
@@ -155,12 +158,37 @@ def _build_check(words: Words) -> click.Command:
         program = sync_program(task.library_path)
         if program is not None:
             answers.warn("common.sync_folder", program=program)
+        warnings = list(_warnings(task))
+        for key in warnings:
+            written = foreign_path(task.library, task.policy.ledger_dir)
+            answers.warn(f"task.check.{key}", path=task.library_path, account=task.account, written=written)
         answers.document(
-            {"valid": True, "problems": [], "library": str(task.library_path), "account": task.account}
+            {
+                "valid": True,
+                "problems": [],
+                "warnings": warnings,
+                "library": str(task.library_path),
+                "account": task.account,
+            }
         )
         return DONE
 
     return check
+
+
+def _warnings(task: Task) -> Iterator[str]:
+    """What a task may do and its author hardly wants, as keys below `task.check`."""
+    if foreign_path(task.library, task.policy.ledger_dir):
+        yield "foreign"
+    if (task.library_path / "sim-phone").is_dir() and task.account != EMBEDDED_ACCOUNT:
+        yield "simulated_library"
+        return
+    try:
+        accounts = {found.parent.name for found in task.ledger_path.glob("*/ledger.jsonl")}
+    except OSError:
+        return
+    if accounts and account_folder(task.account) not in accounts:
+        yield "other_account"
 
 
 def _meaning(task: Task, words: Words) -> list[str]:

@@ -200,7 +200,7 @@ def build(words: Words) -> click.Command:
 
 def _build_add(words: Words) -> click.Command:
     @click.command(cls=SpokenCommand, words=words, section="want.add")
-    @click.argument("code", required=False)
+    @click.argument("code", required=False, metavar=words("want.add.metavar"))
     @click.option("--institution", help=words("want.add.institution"))
     @click.option("--keyword", help=words("want.add.keyword"))
     @shared(words)

@@ -15,6 +15,8 @@ from hypothesis import settings
 from hibor.sim.state import SHARED_PDFS
 from tests.main_job import MainJob, Run
 
+DEEP_LIMIT_S = 3600
+
 settings.register_profile("deep", max_examples=1000, deadline=None)
 
 
@@ -44,6 +46,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite-traces", action="store_true", help="write tests/traces anew instead of comparing"
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that takes all of what it samples otherwise may take an hour."""
+    if os.environ.get("HIBOR_DEEP") == "1":
+        for item in items:
+            item.add_marker(pytest.mark.timeout(DEEP_LIMIT_S))
 
 
 @pytest.fixture

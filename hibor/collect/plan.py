@@ -19,6 +19,7 @@ from hibor.collect.stops import RunStop
 from hibor.items.catalogue import CatalogueEntry
 
 SCHEMA_VERSION: Final = 1
+_NO_PLAN: Final = "not a plan: take a file that --dry-run --plan has saved; rows may be deleted and reordered"
 SECONDS_OF_SOURCE: Final = {"PROJECT_REUSE": 0.5, "CACHE_REUSE": 1.5, "NEW_TRIGGER": 20.0}
 """Estimates a plan shows, in seconds of the phone."""
 
@@ -69,13 +70,14 @@ def read_plan(path: Path) -> list[tuple[str, str]]:
     except OSError as error:
         raise RunStop("task_invalid", f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise RunStop("task_invalid", f"{path}: not a plan: {error}") from error
+        raise RunStop("task_invalid", f"{path}: {_NO_PLAN}") from error
     if (
         not isinstance(value, dict)
         or set(value) != {"schema_version", "rows"}
         or value["schema_version"] != 1
+        or not isinstance(value["rows"], list)
     ):
-        raise RunStop("task_invalid", f"{path}: not a plan: schema_version and rows are needed, nothing else")
+        raise RunStop("task_invalid", f"{path}: {_NO_PLAN}")
     wanted: list[tuple[str, str]] = []
     for number, row in enumerate(value["rows"], start=1):
         if not isinstance(row, dict) or not isinstance(row.get("report_id"), str):

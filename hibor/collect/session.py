@@ -44,7 +44,7 @@ from hibor.package.layout import new_run_id
 from hibor.package.manifest import ManifestInvalid
 from hibor.package.run_terminal import RunDocument, StopReason
 from hibor.people.progress import Progress, ProgressLog
-from hibor.task import Task, TaskError, load_task, with_options
+from hibor.task import Task, TaskError, foreign_path, load_task, with_options
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
@@ -161,6 +161,9 @@ def resolve_task(options: Mapping[str, Any]) -> tuple[Task, bool]:
         count=options["count"],
         lang=options["lang"] or (None if options["task"] else default_lang()),
     )
+    foreign = foreign_path(options["library"], task.library, task.policy.ledger_dir)
+    if foreign is not None:
+        raise ValueError(f"{foreign} is a Windows path; on this computer write a folder such as ~/reports")
     try:
         task.library.encode()
     except UnicodeEncodeError as error:  # bytes of another encoding: no document could hold the name

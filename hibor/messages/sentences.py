@@ -29,6 +29,7 @@ _PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     ("flag", r'"(?P<key>[^"]+)" must be true or false, not (?P<value>.*)'),
     ("strings", r'"(?P<key>[^"]+)" must be a list of strings.*'),
     ("folder", r'"library" must name a folder'),
+    ("foreign_path", r"(?P<path>[A-Za-z]:[/\\].*) is a Windows path; .*"),
     ("account", r'"account" .* cannot be used .*'),
     ("positive", r'"(?P<key>[^"]+)" must be greater than 0'),
     ("spacing", r'"spacing_s" must be at least (?P<least>[\d.]+); .*'),

@@ -239,6 +239,12 @@ def run_command(
 
 def _mistake(error: click.ClickException, words: Words) -> str:
     """What is wrong on the command line; click's own sentences are English."""
+    context = getattr(error, "ctx", None)
+    group = None if context is None else context.command
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return error.format_message()  # the command's help, which is in the reader's language
+    if context is not None and isinstance(group, click.Group) and error.message == "Missing command.":
+        return words("common.no_subcommand", names=", ".join(group.list_commands(context)))
     if words.lang == "en":
         return error.format_message()
     if isinstance(error, click.NoSuchOption):

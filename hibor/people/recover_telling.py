@@ -177,7 +177,7 @@ def _leftover(leftover: Leftover, now: datetime) -> dict[str, Any]:
         "kept_code": leftover.kept_code,
         "closable": closable(leftover, Tables.default()),
         "opened_at": leftover.opened_at,
-        "age_s": round(leftover.age(now).total_seconds()),
+        "age_s": max(0, round(leftover.age(now).total_seconds())),  # a practice phone's clock may be ahead
     }
 
 

@@ -31,6 +31,7 @@ ITEM_BUCKETS: Final = ("delivered", "duplicate", "stopped", "failed", "kept", "u
 UNIT_BUCKETS: Final = ("delivered", "released", "kept", "refused", "written off", "open", "unexplained")
 _REUSE: Final = ("PROJECT_REUSE", "CACHE_REUSE")
 _BLOCK_BYTES: Final = 1 << 20
+_COUNT_REPORTS: Final = "SELECT count(*) FROM catalogue WHERE task_type = 'catalogue'"
 
 
 @attrs.frozen
@@ -217,7 +218,9 @@ def read_units(ledger: Path) -> dict[str, Unit]:
 
 
 def discovered(library: Library) -> int | None:
-    """How many reports the catalogue knows; None without one that can be read."""
+    """How many reports the catalogue knows; None without one that can be read. Its note of how far the list
+    was read is no report.
+    """
     if not library.catalogue.exists():
         return None
     try:
@@ -227,7 +230,7 @@ def discovered(library: Library) -> int | None:
             ]
             if "catalogue" not in tables:
                 return None
-            return int(database.execute("SELECT count(*) FROM catalogue").fetchone()[0])
+            return int(database.execute(_COUNT_REPORTS).fetchone()[0])
     except sqlite3.Error:
         return None
 

@@ -123,7 +123,8 @@ def _cards(view: RunView, words: Words) -> list[tuple[str, str, str]]:
         cards.append((words("page.card.quota"), str(quota["safe_after"]), note))
     if timing.get("phone_time_s") is not None:
         note = words("page.card.time_note", deadline_s=f"{timing.get('deadline_s') or 0:.0f}")
-        cards.append((words("page.card.time"), f"{timing['phone_time_s']:.0f} s", note))
+        spent = words("page.seconds", seconds=f"{timing['phone_time_s']:.0f}")
+        cards.append((words("page.card.time"), spent, note))
     return cards
 
 

@@ -35,7 +35,7 @@ def timeline_svg(items: Sequence[ItemView], words: Words) -> Markup | None:
     parts = [
         f'<svg class="timeline" viewBox="0 0 {WIDTH} {height}" role="img" '
         f'aria-label="{escape(words("page.timeline"))}">',
-        *_axis(end_s, scale, height),
+        *_axis(end_s, scale, height, words),
         *_lane(words("page.lane.phone"), "phone", timed, 0, scale, words),
         *_lane(words("page.lane.host"), "host", timed, 1, scale, words),
     ]
@@ -74,13 +74,14 @@ def _label(shown: str, whole: str, row: int) -> str:
     return f'<text x="0" y="{_TOP + row * ROW + 15}">{escape(shown)}<title>{escape(whole)}</title></text>'
 
 
-def _axis(end_s: float, scale: float, height: int) -> list[str]:
+def _axis(end_s: float, scale: float, height: int, words: Words) -> list[str]:
     step = next((tick for tick in _TICKS if end_s / tick <= _MOST_TICKS), math.ceil(end_s / _MOST_TICKS))
     lines = []
     for number in range(int(end_s // step) + 1):
         at = LABEL + number * step * scale
+        told = escape(words("page.seconds", seconds=number * step))
         lines.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{_TOP - 6}" y2="{height - 30}"></line>')
-        lines.append(f'<text class="tick" x="{at:.1f}" y="16">{number * step} s</text>')
+        lines.append(f'<text class="tick" x="{at:.1f}" y="16">{told}</text>')
     return lines
 
 

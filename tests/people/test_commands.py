@@ -12,17 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from generated.codes import CODES
+from fsm import Tables
+from generated.codes import CODE_CLASS, CODES
+from generated.presence import NODE_QUOTA
+from generated.terminal import NOTES, STATUSES
 from hibor.cli import COMMANDS
 from hibor.cli import main as hibor
 from hibor.explain import main as explain
 from hibor.quarantine import main as quarantine
 from hibor.quota_cli import main as quota
+from hibor.run import main as run_main
 from hibor.runs import main as runs
 from hibor.schedule import cron_line, windows_line
 from hibor.schedule import main as schedule
 from hibor.task import Task, load_task
 from hibor.task_cli import main as task
+from hibor.want import main as want
 from tests.main_job import ROOT, environment
 from tests.people.conftest import Ask, Told
 from tests.people.test_messages import ENGLISH
@@ -39,7 +44,7 @@ def test_runs_lists_newest_first(own: Told, ask: Ask) -> None:
 
 def test_runs_says_which_did_not_end(own: Told, ask: Ask) -> None:
     own.first.folder.run_json.unlink()
-    assert "没有正常结束" in ask(runs, "--library", own.path, "--lang", "zh")[1]
+    assert "中途被打断" in ask(runs, "--library", own.path, "--lang", "zh")[1]
 
 
 def test_quota_counts_as_the_run_did(own: Told, ask: Ask) -> None:
@@ -279,3 +284,77 @@ def test_works_without_posix(own: Told, ask: Ask, monkeypatch: pytest.MonkeyPatc
     assert ask(hibor, "package", own.first.run_id, "--zip", target, "--library", own.path)[0] == 2
     assert target.is_file() and not target.with_name(target.name + ".tmp").exists()
     assert ask(hibor, "report", own.first.run_id, "--library", own.path)[0] == 0
+
+
+@pytest.mark.parametrize("lang", ["zh", "en"])
+def test_a_group_without_a_command_names_its_commands(
+    ask: Ask, lang: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for arguments in ((), ("--lang", lang)):
+        monkeypatch.setenv("HIBOR_LANG", lang)
+        code, _out, err = ask(want, *arguments)
+        assert code == 64 and all(name in err for name in ("add", "list", "remove")), err
+
+
+@pytest.mark.parametrize("lang", ["zh", "en"])
+def test_a_task_check_warns_of_a_library_that_is_anothers(
+    own: Told, ask: Ask, tmp_path: Path, lang: str
+) -> None:
+    """The simulated phone's library, another account's ledger, and a folder only Windows knows."""
+    file = tmp_path / "task.toml"
+
+    def check(library: Path | str, account: str = "team-a") -> tuple[list[str], str]:
+        text = f"library = '{library}'\naccount = '{account}'\n"
+        file.write_text(text, "utf-8")
+        code, out, err = ask(task, "check", file, "--lang", lang, "--json")
+        assert code == 0
+        return json.loads(out)["warnings"], err
+
+    assert check(own.path)[0] == ["other_account"] and "team-a" in check(own.path)[1]
+    assert check(own.path, "simulated")[0] == []
+    (own.path / "sim-phone").mkdir()
+    assert check(own.path)[0] == ["simulated_library"] and "sim-phone/" in check(own.path)[1]
+    assert check(tmp_path / "new")[0] == []
+    assert check("D:/reports")[0] == ([] if os.name == "nt" else ["foreign"])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has drives")
+@pytest.mark.parametrize("lang", ["zh", "en"])
+def test_a_run_refuses_a_folder_that_only_windows_knows(ask: Ask, tmp_path: Path, lang: str) -> None:
+    file = tmp_path / "task.toml"
+    file.write_text('library = "D:/reports"\naccount = "a"\n', "utf-8")
+    for given in (("--task", file), ("--library", "D:\\reports")):
+        code, out, err = ask(run_main, *given, "--lang", lang)
+        assert (code, json.loads(out)["status"]) == (64, "TASK_INVALID") and "~/reports" in err
+    assert not (tmp_path / "D:").exists() and not Path("D:").exists() and not Path("D:\\reports").exists()
+
+
+@pytest.mark.parametrize("lang", ["zh", "en"])
+@pytest.mark.parametrize("plan", ["", "[]", '{"schema_version": 1, "rows": 5}', '{"rows": []}'])
+def test_what_is_no_plan_is_refused_in_plain_words(ask: Ask, tmp_path: Path, plan: str, lang: str) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(plan, "utf-8")
+    code, out, err = ask(run_main, "--library", tmp_path / "a", "--plan", file, "--lang", lang)
+    assert (code, json.loads(out)["status"]) == (64, "TASK_INVALID")
+    assert "--dry-run --plan" in err and "Expecting" not in err
+
+
+def test_schedule_without_a_task_says_how_to_get_one(ask: Ask, tmp_path: Path) -> None:
+    code, _out, err = ask(schedule, "print", "--task", tmp_path / "none.toml", "--lang", "en")
+    assert code == 64 and "`hibor task init`" in err
+
+
+@pytest.mark.parametrize("lang", ["zh", "en"])
+def test_explain_knows_every_word_of_a_table(ask: Ask, lang: str) -> None:
+    """States with and without their mark, closures, quota states, outcomes and notes."""
+    tables = Tables.default()
+    nodes = {node for lane in tables.recovery.values() for node in lane}
+    quota_states = {one for at in NODE_QUOTA.values() for states in at.values() for one in states}
+    notes = {*NOTES["SUCCESS"].values(), NOTES["success_uncertain_trigger"], NOTES["DUPLICATE"]}
+    for word in (*nodes, *tables.states, *tables.closures, *quota_states, *STATUSES, *notes):
+        code, out, err = ask(explain, word, "--lang", lang)
+        assert code == 0 and len(out.splitlines()) > 1 and word.rpartition(":")[2] in out, err
+    for code_word, kind in CODE_CLASS.items():
+        assert ask(explain, f"{kind}:{code_word}", "--lang", lang)[0] == 0
+    both = [ask(explain, f"P02_TRIGGER_UNKNOWN-{mark}", "--lang", lang)[1] for mark in "NVU"]
+    assert len(set(both)) == 3

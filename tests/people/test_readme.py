@@ -19,7 +19,6 @@ from tools.compile.__main__ import main as compile_spec
 from tools.diff.__main__ import main as diff
 
 README = (ROOT / "README.md").read_text("utf-8")
-PLACES = {"CODE": "explain", "代码": "explain"}
 
 
 def calls() -> list[tuple[str, list[str]]]:
@@ -75,3 +74,12 @@ def test_example_of_a_contract_change_is_so(tmp_path: Path, capsys: pytest.Captu
     assert compile_spec(words) != 0
     fault = f"spec/governance.yaml:{line} UI_ANCHOR_DRIFTT: unknown code"
     assert fault in "".join(capsys.readouterr()) and README.count(fault) == 2
+
+
+def test_the_line_that_the_killed_run_waits_for_is_what_a_run_says() -> None:
+    """Both languages wait for the same words, and a run in either language says them."""
+    (waited_for,) = set(re.findall(r"until grep -q '([^']+)' run\.log", README))
+    assert len(re.findall(r"until grep -q", README)) == 2
+    for lang in LANGS:
+        begun = text(lang, "progress.item_begins", index=7, source="NEW_TRIGGER", title="研报")
+        assert waited_for in f"[ 522 s] {begun}"

@@ -3,8 +3,8 @@
 Rules of this file: every item goes the whole way from the phone's cache to a final file, so what a run
 keeps of an item is kept. Discovery alone reads a short list and a long one; then a run takes ten reports of
 the long one, and another all of it, whose discovery ends at the first known page. A figure is what the
-larger process's largest resident size is above the smaller's. Linux and macOS only: elsewhere the system
-does not tell a child's largest size.
+larger process's largest resident size is above the smaller's: the command's own process, not the simulated
+phone's. Linux and macOS only: elsewhere the system does not tell it.
 """
 
 from __future__ import annotations
@@ -44,10 +44,12 @@ account = "simulated"
 since_days = 365
 """
 _WATCHED: Final = """
-import json, resource, subprocess, sys
-done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE)
-peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-print(json.dumps({"peak": peak, "document": json.loads(done.stdout)}))
+import contextlib, io, json, resource, runpy, sys
+said, sys.argv = io.StringIO(), sys.argv[1:]
+with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps({"peak": peak, "document": json.loads(said.getvalue())}))
 """
 
 
@@ -109,7 +111,7 @@ class _Phone:
         return str(path)
 
     def _peak(self, module: str, *options: str) -> tuple[float, Any]:
-        command = [sys.executable, "-c", _WATCHED, sys.executable, "-m", module, "--quiet", *options]
+        command = [sys.executable, "-c", _WATCHED, module, "--quiet", *options]
         command += ["--scenario", str(self._scenario), "--time-scale", repr(TIME_SCALE)]
         done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
         if done.returncode:
