@@ -48,6 +48,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One process more than there are processors: tests wait for the phone a good part of their time."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that takes all of what it samples otherwise may take an hour."""
     if os.environ.get("HIBOR_DEEP") == "1":
