@@ -20,7 +20,7 @@ from hibor.messages import Lang
 from hibor.package.layout import Library
 from hibor.people.run_view import RunView, load_run
 from hibor.report.context import run_context
-from hibor.report.render import render
+from hibor.report.render import render, render_bytes
 
 STEP: Final = "run.report"
 _OTHERS_LIMIT: Final = 1000
@@ -38,7 +38,8 @@ def write_run_report(durable: Durable, library: Library, run_id: str, lang: Lang
     finished later) gets the next free name `report-2.html`, `report-3.html`, … Raises `DurableError`.
     """
     folder = library.run(run_id)
-    data = report_html(load_run(library, folder), lang, beside=folder.path).encode()
+    view = load_run(library, folder)
+    data = render_bytes("page.html", run_context(view, lang, beside=folder.path))
     for number in range(1, _OTHERS_LIMIT):
         path = folder.report if number == 1 else folder.path / f"report-{number}.html"
         if durable.stat(path) is None:

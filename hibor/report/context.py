@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from hibor.messages import Lang, advice, reason_text
@@ -19,6 +19,8 @@ from hibor.report.thumbnails import thumbnail
 from hibor.report.timeline import timeline_svg
 
 Values = dict[str, Any]
+MOST_PICTURES: Final = 100
+"""First pages shown on one page: with a thousand it would be too large to open."""
 
 
 def link_to(library_root: Path, relative: str, beside: Path) -> str:
@@ -50,8 +52,11 @@ def run_context(view: RunView, lang: Lang, *, beside: Path) -> Values:
         "when": _when(view, words),
         "cards": _cards(view, words),
         "quota": _quota(view),
-        "items": [_item(one, view, words, beside) for one in view.items],
-        "recovered": [_item(one, view, words, beside) for one in view.recovered],
+        "items": [
+            _item(one, view, words, beside, pictured=place < MOST_PICTURES)
+            for place, one in enumerate(view.items)
+        ],
+        "recovered": [_item(one, view, words, beside, pictured=True) for one in view.recovered],
         "not_begun": view.not_begun,
         "duplicates": _duplicates(view, beside),
         "timeline": timeline_svg(view.items, words),
@@ -145,7 +150,7 @@ def _quota(view: RunView) -> Values | None:
     return {**quota, "bars": bars}
 
 
-def _item(one: ItemView, view: RunView, words: Words, beside: Path) -> Values:
+def _item(one: ItemView, view: RunView, words: Words, beside: Path, *, pictured: bool) -> Values:
     """One row of the outcome table, with its evidence."""
     item, lang = one.item, words.lang
     told = advice(lang, one.code) if one.code and not one.delivered else None
@@ -177,7 +182,7 @@ def _item(one: ItemView, view: RunView, words: Words, beside: Path) -> Values:
         "path": path,
         "href": link_to(view.library.root, str(path), beside) if path else None,
         "file_gone": bool(path) and not one.final_there,
-        "thumbnail": thumbnail(view.library.absolute(str(path))) if shown else None,
+        "thumbnail": thumbnail(view.library.absolute(str(path))) if shown and pictured else None,
         "code": one.code,
         "note": item.get("error_or_note"),
         "advice": told,
