@@ -23,15 +23,10 @@ try:
     from .page import render
 except ModuleNotFoundError as missing:  # what is expected stands in the tests, written apart from the tables
     raise SystemExit(f"the audit needs {missing.name}: pip install -e '.[test]'") from missing
-from .records import FOLDER, NAMES, Record, faults_of, read_record
+from .records import FOLDER, NAMES, Record, faults_of, maker, read_record
 
 EXIT_VIOLATION, EXIT_NOT_RUN = 1, 3
 ROOT = Path(__file__).resolve().parents[2]
-MAKERS: Mapping[str, tuple[str, ...]] = {
-    "coverage": ("-m", "pytest", "-q", "-n", "0", "tests/props"),
-    "mutants": ("-m", "tools.mutants"),
-    "atlas": ("-m", "tools.atlas", "--out"),
-}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -64,8 +59,8 @@ def make_records(folder: Path) -> list[str]:
     """Run what makes the records; returns the names of those whose maker failed."""
     failed = []
     environment = {**os.environ, "HIBOR_AUDIT_RECORDS": str(folder.resolve())}
-    for name, maker in MAKERS.items():
-        words = (*maker, str(folder.resolve())) if maker[-1] == "--out" else maker
+    for name in NAMES:
+        words = maker(name, str(folder.resolve()))
         print(f"making {name}: python {' '.join(words)}", file=sys.stderr)
         done = subprocess.run(
             [sys.executable, *words], cwd=ROOT, env=environment, stdout=sys.stderr, check=False

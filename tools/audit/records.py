@@ -18,10 +18,10 @@ from generated.stamp import SPEC_SHA256
 
 FOLDER: Final = Path(__file__).with_name("records")
 NAMES: Final = ("coverage", "mutants", "atlas")
-MADE_BY: Final[Mapping[str, str]] = {
-    "coverage": "python -m pytest -n 0 tests/props",
-    "mutants": "python -m tools.mutants",
-    "atlas": "python -m tools.atlas --out tools/audit/records",
+_MAKERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "coverage": ("-m", "pytest", "-q", "-n", "0", "tests/props"),
+    "mutants": ("-m", "tools.mutants"),
+    "atlas": ("-m", "tools.atlas", "--out", "{folder}"),
 }
 STAMP: Final = "spec_sha256"
 
@@ -44,8 +44,15 @@ class Record:
     @property
     def shown(self) -> str:
         """What people read: `current`, or `not run` and why."""
+        if self.current:
+            return self.state
         why = {"stale": "stale: made from another spec"}.get(self.state, self.state)
-        return self.state if self.current else f"not run ({why}); make it with: {MADE_BY[self.name]}"
+        return f"not run ({why}); make it with: python {' '.join(maker(self.name))}"
+
+
+def maker(name: str, folder: str = "tools/audit/records") -> tuple[str, ...]:
+    """The interpreter's arguments that make a record in `folder`."""
+    return tuple(word.format(folder=folder) for word in _MAKERS[name])
 
 
 def read_record(name: str, folder: Path = FOLDER) -> Record:
