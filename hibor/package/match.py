@@ -9,8 +9,10 @@ Rules of this file:
 * A candidate may be pulled when size, mtime and inode stood still over the settle window.
 * A file is this report when page 1 covers at least 60 % of what is particular to its title, or shows its
   stock code and its date. Brokers' titles repeat (every company has a "三季报点评"), so below 90 % the most
-  particular other fact known must be there too: the stock, else the institution, else the date. Delivering
-  the wrong report is worse than delivering none.
+  particular other fact known must be there too: the stock, else the institution, else the date. Several
+  brokers write about one company on one day, so stock code and date stand for a report only where its
+  institution is on page 1 or in the file's name and its page count, where known, is the file's; and they
+  give way to a file that carries the title. Delivering the wrong report is worse than delivering none.
 * No text layer: the single new file with the expected page count, by exclusion. Several that fit are
   ambiguous, never a guess; several with the same content are one.
 """
@@ -175,6 +177,8 @@ def judge(wanted: Wanted, candidates: Sequence[Candidate]) -> Match | NoMatch | 
         reasons[candidates[0].path] = excluded or reasons[candidates[0].path]
     if not fitting:
         return NoMatch(reasons)
+    by_title = [(candidate, match) for candidate, match in fitting if match.basis == "title"]
+    fitting = by_title or fitting
     if len({candidate.sha256 for candidate, _ in fitting}) > 1:
         return Ambiguous(tuple(sorted(candidate.path for candidate, _ in fitting)))
     return min((match for _, match in fitting), key=lambda match: match.path)
@@ -250,9 +254,10 @@ def _by_text(wanted: Wanted, candidate: Candidate) -> Match | str:
     if coverage >= COVERAGE_SURE or (coverage >= COVERAGE_MIN and _corroborated(wanted, text)):
         return Match(candidate.path, "title", coverage)
     if wanted.stock_code and wanted.date and _shows_code(text, wanted.stock_code):
-        if shows_date(text, wanted.date):
-            return Match(candidate.path, "code_date", coverage)
-        return f"title covered {coverage:.0%}, stock code without the date"
+        if not shows_date(text, wanted.date):
+            return f"title covered {coverage:.0%}, stock code without the date"
+        other = _of_another(wanted, candidate, text)
+        return other or Match(candidate.path, "code_date", coverage)
     if coverage >= COVERAGE_MIN:
         return f"title covered {coverage:.0%}, but neither stock nor institution is the report's"
     return f"title covered {coverage:.0%}"
@@ -265,6 +270,17 @@ def _by_exclusion(wanted: Wanted, candidate: Candidate) -> Match | str | None:
     if wanted.page_count is None or candidate.page_count != wanted.page_count:
         return f"no text layer, {candidate.page_count} pages where {wanted.page_count} are expected"
     return Match(candidate.path, "exclusion", 0.0)
+
+
+def _of_another(wanted: Wanted, candidate: Candidate, text: str) -> str | None:
+    """Why a file of the same stock and day is another report, None when nothing says so."""
+    institution = normalise_text(wanted.institution or "")
+    pages, expected = candidate.page_count, wanted.page_count
+    if institution not in text and institution not in normalise_text(candidate.path.rsplit("/", 1)[-1]):
+        return f"stock code and date of the report, but not its institution {wanted.institution}"
+    if pages and expected and pages != expected:
+        return f"stock code and date of the report, but {pages} pages instead of {expected}"
+    return None
 
 
 def _corroborated(wanted: Wanted, text: str) -> bool:

@@ -93,12 +93,31 @@ def test_match_by_title_over_broken_lines() -> None:
 
 
 def test_match_by_stock_code_and_date() -> None:
-    page = "公司研究 食品饮料 三季度业绩回顾与展望\n600519.SH 买入\n2026/11/30"
+    page = "国信证券 食品饮料 三季度业绩回顾与展望\n600519.SH 买入\n2026/11/30"
     outcome = judge(WANTED, [candidate(page)])
     assert isinstance(outcome, Match) and outcome.basis == "code_date"
     for old, new in (("600519", "600518"), ("11/30", "11/29"), ("600519", "1600519")):
         other = page.replace(old, new)
         assert isinstance(judge(WANTED, [candidate(other)]), NoMatch)
+
+
+def test_another_broker_on_the_same_stock_and_day_is_another_report() -> None:
+    """What was delivered as a report once: another broker's on the same company, of the same day."""
+    page = "招商证券 公司研究\n贵州茅台深度报告：库存去化接近尾声\n600519 2026 年 11 月 30 日\n"
+    outcome = judge(WANTED, [candidate(page, path=ROOT + "招商证券-贵州茅台深度报告-600519-261130.pdf")])
+    assert isinstance(outcome, NoMatch) and "not its institution" in outcome.reasons.popitem()[1]
+    own_name = candidate(page.replace("招商证券", ""), path=ROOT + "国信证券-2cf3.pdf")
+    outcome = judge(WANTED, [own_name])
+    assert isinstance(outcome, Match) and outcome.basis == "code_date"
+    longer = attrs.evolve(own_name, page_count=40)
+    outcome = judge(WANTED, [longer])
+    assert isinstance(outcome, NoMatch) and "40 pages instead of 12" in outcome.reasons[longer.path]
+
+
+def test_a_file_with_the_title_goes_before_one_with_the_stock_and_the_day() -> None:
+    page = "国信证券 公司研究\n贵州茅台深度报告：库存去化接近尾声\n600519 2026 年 11 月 30 日\n"
+    other = candidate(page, path=ROOT + "b.pdf", sha256="2" * 64)
+    assert judge(WANTED, [other, candidate(PAGE)]) == Match(ROOT + "a.pdf", "title", 1.0)
 
 
 def test_the_same_title_of_another_company_is_another_report() -> None:
