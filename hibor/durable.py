@@ -18,10 +18,9 @@ lies about its cache.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -92,8 +91,8 @@ class Durable(Parts):
             facts = self._compare_tail(path, before, data, step)
         return Appended(offset_bytes=before, size_bytes=len(data), file=facts)
 
-    def write_once(self, path: Path, data: bytes, *, step: str) -> FileFacts:
-        """Create `path` with exactly `data`, or leave it absent.
+    def write_once(self, path: Path, data: bytes | Iterable[bytes], *, step: str) -> FileFacts:
+        """Create `path` with exactly `data` (whole, or in pieces as they are made), or leave it absent.
 
         Temporary file beside it, fsync, no-replace publish, folder fsync, reopen, hash. A temporary file
         left by a crash was never acknowledged and is replaced. `FileAlreadyThere` when the name is taken.
@@ -101,7 +100,7 @@ class Durable(Parts):
         temporary = path.with_name(path.name + ".tmp")
         with self._named(step):
             self._discard(temporary, step)
-            self._write_new(temporary, data, step)
+            written = self._write_new(temporary, data, step)
             try:
                 given = self._give_name(temporary, path, step)
             except DurableError:
@@ -113,7 +112,7 @@ class Durable(Parts):
                     self._patient(lambda: self._fs.unlink(temporary))
             self._sync_folder(path.parent, step)
             facts = self._facts(path, step, missing="U")
-            if facts != FileFacts(len(data), hashlib.sha256(data).hexdigest()):
+            if facts != written:
                 raise self._error("U", path, step, "the file reads back differently from what was written")
         return facts
 

@@ -14,7 +14,7 @@ import hashlib
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NoReturn, TypeVar
@@ -357,21 +357,29 @@ class Parts:
         self._sync_folder(side.parent, step)
         return moved
 
-    def _write_new(self, path: Path, data: bytes, step: str) -> None:
-        """Create a file that nobody relies on yet, with its bytes on stable storage."""
+    def _write_new(self, path: Path, data: bytes | Iterable[bytes], step: str) -> FileFacts:
+        """Create a file that nobody relies on yet, with its bytes on stable storage; says what it wrote."""
+        pieces = (data,) if isinstance(data, bytes) else data
         try:
             descriptor = self._patient(lambda: self._fs.open(path, CREATE_FLAGS))
         except OSError as error:
             raise self._error("N", path, step, f"cannot be created: {reason(error)}") from error
+        digest, size_bytes = hashlib.sha256(), 0
         try:
-            self._write_all(descriptor, data)
+            for piece in pieces:
+                self._write_all(descriptor, piece)
+                digest.update(piece)
+                size_bytes += len(piece)
         except OSError as error:
             self._drop(descriptor)
             with suppress(OSError):
                 self._fs.unlink(path)
             raise self._error("N", path, step, f"cannot be written: {reason(error)}") from error
-        except BaseException:
+        except BaseException as error:
             self._drop(descriptor)
+            if isinstance(error, Exception):  # whoever makes the pieces could not go on
+                with suppress(OSError):
+                    self._fs.unlink(path)
             raise
         try:
             self._sync(descriptor, path, step)
@@ -379,6 +387,7 @@ class Parts:
             self._drop(descriptor)
             raise
         self._close(descriptor, path, step)
+        return FileFacts(size_bytes, digest.hexdigest())
 
     def _write_all(self, descriptor: int, data: bytes | memoryview) -> None:
         view = memoryview(data)

@@ -327,16 +327,16 @@ def spreadsheet_cell(value: Any) -> str:
 def contents_page(package: Package, words: Words) -> bytes:
     """`目录.html`."""
     from hibor.report.context import size_text
-    from hibor.report.render import render
+    from hibor.report.render import Rows, render
     from hibor.report.thumbnails import thumbnail
 
-    reports = []
-    for one in package.reports:
+    def row(_place: int, one: Packed) -> dict[str, Any]:
         facts = _facts(one, words)
         facts["stock"] = " ".join(filter(None, (facts["stock_code"], facts["stock_name"])))
         facts |= {"href": quote(one.name), "size": size_text(one.item.get("bytes")), "late": one.late}
-        reports.append({**facts, "thumbnail": thumbnail(one.path)})
-    return render(
+        return {**facts, "thumbnail": thumbnail(one.path)}
+
+    pieces = render(
         "index.html",
         {
             "lang": "zh-CN" if words.lang == "zh" else "en",
@@ -344,11 +344,12 @@ def contents_page(package: Package, words: Words) -> bytes:
             "day": package.day,
             "run_id": package.view.run_id,
             "simulated": bool(package.view.part("device").get("simulated")),
-            "reports": reports,
+            "reports": Rows(package.reports, row),
             "missing": [attrs.asdict(one) for one in package.missing],
             "not_begun": package.view.not_begun,
         },
-    ).encode()
+    )
+    return b"".join(pieces)
 
 
 # ---- the command ------------------------------------------------------------

@@ -28,6 +28,9 @@ from hibor.package.names import final_relative_path, utf16_length
 from hibor.people.progress import Progress
 
 _TABLES = Tables.default()
+MOST_WAITING = 16
+"""Reused items that may wait for the host lane at once: what a run keeps in memory does not grow with its
+items."""
 HAND_OVER_S = 0.5
 """From a file's standing still to the next item's first tap: pull, reservation, checks; in seconds."""
 REJECTED_CODE = _TABLES.failure_codes["foreign_final"][_TABLES.states[0]]
@@ -86,14 +89,20 @@ class Schedule:
 
     def _pure_items(self, choices: list[Choice], host: ThreadPoolExecutor) -> list[Choice]:
         """All PURE items; returns the NEW choices that make good what could not be reused."""
-        waiting = [self._open(choice, host) for choice in choices]
-        made_good: list[Choice] = []
+        waiting, made_good = deque[_Pending](), list[Choice]()
+        for choice in choices:
+            if len(waiting) == MOST_WAITING:
+                self._take_pure(waiting.popleft(), made_good)
+            waiting.append(self._open(choice, host))
         for pending in waiting:
-            done = self._take(pending)
-            if self._may_be_made_good(done):
-                self.replaced.add(done.result.item["item_id"])
-                made_good.append(Choice(done.choice.entry))
+            self._take_pure(pending, made_good)
         return made_good
+
+    def _take_pure(self, pending: _Pending, made_good: list[Choice]) -> None:
+        done = self._take(pending)
+        if self._may_be_made_good(done):
+            self.replaced.add(done.result.item["item_id"])
+            made_good.append(Choice(done.choice.entry))
 
     def _may_be_made_good(self, done: Finished) -> bool:
         """A reuse that closed at P00 for its file or transport, not for a foreign final (rulings R15,
@@ -129,8 +138,8 @@ class Schedule:
 
     def _closed_for_new(self, pending: list[_Pending]) -> bool:
         """True when no further NEW item may be opened; results that are there already are looked at first."""
-        for one in [one for one in pending if one.future is None or one.future.done()]:
-            self._note_new(self._result_of(one))
+        for one in [one for one in pending if one.done]:
+            self._note_new(one.result)
         return self.breaker.open or self.services.deadline.soft_passed or self._halted()
 
     def _halted(self) -> bool:
@@ -220,8 +229,8 @@ class Schedule:
             self._learn(item)
         if not more:
             item.settle()
-            return _Pending(choice, item, None)
-        return _Pending(choice, item, host.submit(_host_part, item))
+            return _Pending(choice, item.ended)
+        return _Pending(choice, host.submit(_host_part, item))
 
     def _open_page_ahead(self, queue: Sequence[Choice]) -> Iterator[None]:
         """While the app's server prepares a download, the next report's page is opened, in steps of a dump
@@ -272,7 +281,7 @@ class Schedule:
             self.services.log.info("the next page could not be looked at ahead: %s", error.detail)
 
     def _take(self, pending: _Pending) -> Finished:
-        result = self._result_of(pending)
+        result = pending.result
         done = Finished(pending.choice, result)
         self.finished.append(done)
         shown = result.item
@@ -287,12 +296,6 @@ class Schedule:
         if not done.delivered and result.detail:
             self.progress.warn("item_why", code=shown["stop_code"], detail=result.detail)
         return done
-
-    @staticmethod
-    def _result_of(pending: _Pending) -> ItemResult:
-        if pending.future is not None:
-            return pending.future.result()
-        return pending.item.ended
 
     def _final_path(self, choice: Choice) -> str:
         if choice.copy is not None:
@@ -321,11 +324,20 @@ class Schedule:
 
 @attrs.define
 class _Pending:
-    """An opened item: still in the host lane, or ended with its phone part."""
+    """What was opened for a choice: still in the host lane, or ended with its phone part."""
 
     choice: Choice
-    item: ItemRun
-    future: Future[ItemResult] | None
+    _outcome: Future[ItemResult] | ItemResult
+
+    @property
+    def done(self) -> bool:
+        """Whether the item has ended."""
+        return not isinstance(self._outcome, Future) or self._outcome.done()
+
+    @property
+    def result(self) -> ItemResult:
+        """How it ended; waits for the host lane."""
+        return self._outcome.result() if isinstance(self._outcome, Future) else self._outcome
 
 
 def _host_part(item: ItemRun) -> ItemResult:

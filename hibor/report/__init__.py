@@ -5,6 +5,7 @@ Rules of this package:
 * The page is one file: styles, script, thumbnails and drawings are inside, nothing is loaded from anywhere.
   A content policy in the page allows exactly that, so a hostile title cannot load or run anything either.
 * It is made from the run's files alone and holds no clock: the same run gives the same bytes.
+* It is made piece by piece: a run of a thousand items holds one row and one picture of it at a time.
 * Whatever the page says about a code comes from the catalogue, in the reader's language.
 * Links to PDFs are relative: they work wherever the library is opened as a whole; the thumbnails work
   everywhere.
@@ -12,22 +13,25 @@ Rules of this package:
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from hibor.durable import Durable, FileAlreadyThere
+from hibor.durable_parts import FileFacts
 from hibor.messages import Lang
 from hibor.package.layout import Library
 from hibor.people.run_view import RunView, load_run
 from hibor.report.context import run_context
-from hibor.report.render import render, render_bytes
+from hibor.report.render import render
 
 STEP: Final = "run.report"
 _OTHERS_LIMIT: Final = 1000
 
 
-def report_html(view: RunView, lang: Lang, *, beside: Path) -> str:
-    """The page of a run, for a file in the folder `beside` (links start there)."""
+def report_html(view: RunView, lang: Lang, *, beside: Path) -> Iterator[bytes]:
+    """The page of a run in pieces, for a file in the folder `beside` (links start there)."""
     return render("page.html", run_context(view, lang, beside=beside))
 
 
@@ -39,15 +43,27 @@ def write_run_report(durable: Durable, library: Library, run_id: str, lang: Lang
     """
     folder = library.run(run_id)
     view = load_run(library, folder)
-    data = render_bytes("page.html", run_context(view, lang, beside=folder.path))
+
+    def page() -> Iterator[bytes]:
+        return report_html(view, lang, beside=folder.path)
+
     for number in range(1, _OTHERS_LIMIT):
         path = folder.report if number == 1 else folder.path / f"report-{number}.html"
         if durable.stat(path) is None:
             try:
-                durable.write_once(path, data, step=STEP)
+                durable.write_once(path, page(), step=STEP)
             except FileAlreadyThere:
                 continue  # another process took the name just now
             return path
-        if durable.read_bytes(path) == data:
+        if _holds(durable, path, page()):
             return path
     raise FileExistsError(f"{folder.run_id} has {_OTHERS_LIMIT} reports")
+
+
+def _holds(durable: Durable, path: Path, pieces: Iterator[bytes]) -> bool:
+    """Whether a file has exactly these bytes."""
+    digest, size_bytes = hashlib.sha256(), 0
+    for piece in pieces:
+        digest.update(piece)
+        size_bytes += len(piece)
+    return durable.facts(path) == FileFacts(size_bytes, digest.hexdigest())

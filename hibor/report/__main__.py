@@ -51,8 +51,8 @@ def build(words: Words) -> click.Command:
                 path = write_run_report(durable, place, folder.run_id, words.lang)
             else:
                 path = output.absolute()
-                page = report_html(load_run(place, folder), words.lang, beside=path.parent).encode()
-                durable.export(path, lambda stream: _fill(stream, page), step=EXPORT, replace=replace)
+                page = report_html(load_run(place, folder), words.lang, beside=path.parent)
+                durable.export(path, lambda stream: stream.writelines(page), step=EXPORT, replace=replace)
         except FileAlreadyThere as error:
             raise Refusal("common.exists", path=output) from error
         except DurableError as error:
@@ -62,10 +62,6 @@ def build(words: Words) -> click.Command:
         return DONE
 
     return report
-
-
-def _fill(stream: object, data: bytes) -> None:
-    stream.write(data)  # type: ignore[attr-defined]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from hibor.messages import Lang, advice, reason_text
 from hibor.people.commandline import Words
 from hibor.people.run_view import ItemView, RunView, read_time
+from hibor.report.render import Rows
 from hibor.report.thumbnails import thumbnail
 from hibor.report.timeline import timeline_svg
 
@@ -34,8 +35,11 @@ def link_to(library_root: Path, relative: str, beside: Path) -> str:
 
 def run_context(view: RunView, lang: Lang, *, beside: Path) -> Values:
     """Everything `page.html` shows."""
-    words = Words(lang)
-    status = view.status
+    words, status = Words(lang), view.status
+
+    def row(place: int, one: ItemView) -> Values:
+        return _item(one, view, words, beside, pictured=place < MOST_PICTURES)
+
     return {
         "lang": "zh-CN" if lang == "zh" else "en",
         "w": words,
@@ -52,11 +56,8 @@ def run_context(view: RunView, lang: Lang, *, beside: Path) -> Values:
         "when": _when(view, words),
         "cards": _cards(view, words),
         "quota": _quota(view),
-        "items": [
-            _item(one, view, words, beside, pictured=place < MOST_PICTURES)
-            for place, one in enumerate(view.items)
-        ],
-        "recovered": [_item(one, view, words, beside, pictured=True) for one in view.recovered],
+        "items": Rows(view.items, row),
+        "recovered": Rows(view.recovered, row),
         "not_begun": view.not_begun,
         "duplicates": _duplicates(view, beside),
         "timeline": timeline_svg(view.items, words),

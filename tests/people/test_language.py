@@ -69,7 +69,8 @@ def texts_of(told: Told, lang: str) -> dict[str, str]:
     notes = [one.delivery for one in folder.item_folders() if one.delivery.is_file()]
     words = Words(lang)  # type: ignore[arg-type]
     package = plan_package(view, words)
-    page = Page(report_html(view, lang, beside=folder.path))  # type: ignore[arg-type]
+    html = b"".join(report_html(view, lang, beside=folder.path)).decode()  # type: ignore[arg-type]
+    page = Page(html)
     return {
         "stderr": run.stderr,
         "run delivery": folder.delivery.read_text("utf-8").partition("\n")[2],

@@ -15,7 +15,7 @@ from hibor.clock import SystemClock
 from hibor.durable import Durable
 from hibor.durable_fs import OsFileSystem
 from hibor.messages import advice
-from hibor.people.run_view import load_run
+from hibor.people.run_view import RunView, load_run
 from hibor.report import report_html, write_run_report
 from hibor.report.__main__ import main
 from hibor.report.context import link_to
@@ -48,9 +48,12 @@ class Page(HTMLParser):
             self.words.append(data.strip())
 
 
+def html_of(view: RunView, lang: str = "zh") -> str:
+    return b"".join(report_html(view, lang, beside=view.folder.path)).decode()  # type: ignore[arg-type]
+
+
 def page_of(told: Told, lang: str = "zh") -> tuple[str, Path]:
-    view = told.first
-    return report_html(view, lang, beside=view.folder.path), view.folder.path  # type: ignore[arg-type]
+    return html_of(told.first, lang), told.first.folder.path
 
 
 def test_page_says_outcome_reason_and_next_step(told: Told) -> None:
@@ -92,8 +95,16 @@ def test_same_run_gives_the_same_page(told: Told) -> None:
 def test_every_run_leaves_its_page_in_its_language(told: Told) -> None:
     """Written by the run itself; made again from the same files it is the same page."""
     for folder, lang in zip(told.library.run_folders(), ("zh", "en"), strict=True):
-        page = report_html(load_run(told.library, folder), lang, beside=folder.path)  # type: ignore[arg-type]
-        assert folder.report.read_text("utf-8") == page
+        assert folder.report.read_text("utf-8") == html_of(load_run(told.library, folder), lang)
+
+
+def test_a_long_page_is_made_in_pieces(own: Told) -> None:
+    """No more than a row of it is there at once, however many items the run had."""
+    view = own.first
+    most = max(len(piece) for piece in report_html(view, "zh", beside=view.folder.path))
+    long = attrs.evolve(view, items=view.items * 50)
+    pieces = [len(piece) for piece in report_html(long, "zh", beside=view.folder.path)]
+    assert sum(pieces) > 20 * most and max(pieces) < 3 * most
 
 
 def test_a_page_is_never_replaced(own: Told) -> None:
@@ -112,7 +123,7 @@ def test_a_hostile_title_stays_text(own: Told) -> None:
     view = own.first
     hostile = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\u202egnp.exe"
     items = tuple(attrs.evolve(one, item={**one.item, "title": hostile}) for one in view.items)
-    html = report_html(attrs.evolve(view, items=items), "zh", beside=view.folder.path)
+    html = html_of(attrs.evolve(view, items=items))
     assert "<script>alert" not in html and "<img src=x" not in html
     assert len(Page(html).sources) == len(view.delivered)
 
