@@ -8,7 +8,7 @@ replaced by the next match; a reuse that failed may be made good by a NEW item o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
@@ -222,9 +222,10 @@ class Schedule:
             self.breaker.trip(item.ended.code)
         if queue:
             item.while_waiting = self._open_page_ahead(queue)
-            item.while_settling = partial(self._look_ahead, queue)
+            item.ahead = partial(self._look_ahead, item, queue)
         needs_phone = choice.source != "PROJECT_REUSE"
         more = item.run_phone() if needs_phone else True
+        item.while_waiting = item.ahead = None
         if more and choice.lane == "NEW_TRIGGER":
             self._learn(item)
         if not more:
@@ -262,22 +263,29 @@ class Schedule:
         taken = {stage.state: stage.left_s - stage.entered_s for stage in item.draft.stages}
         self.services.pace.note(sum(taken.values()), sum(taken.get(state, 0.0) for state in states[1:3]))
 
-    def _look_ahead(self, queue: Sequence[Choice]) -> None:
-        """While a file that has come stands still, the opened page is looked at once more.
+    def _look_ahead(
+        self, item: ItemRun, queue: Sequence[Choice], settling: bool
+    ) -> Callable[[], None] | None:
+        """While a file that has come stands still, the opened page is looked at once more: the dump is still
+        fresh when the file has been pulled, and the first tap of the next item can rest on it.
 
-        The dump is still fresh when the file has been pulled, and the first tap of the next item can rest
-        on it.
+        Where a dump takes much longer than the file has to stand still, the rest of it would be waited for;
+        there the dump is kept fresh from the beginning.
         """
         app = self.services.require_app()
         if queue[0].lane != "NEW_TRIGGER" or app.opened != queue[0].entry.report_id:
-            return
-        tree, profile = app.last_tree, app.profile
-        lasting_s = profile.pace.max_dump_age_s - profile.cache.settle_s - HAND_OVER_S
+            return None
+        settle_s, tree = app.profile.cache.settle_s, app.last_tree
+        lasting_s = app.profile.pace.max_dump_age_s - settle_s - HAND_OVER_S
         if tree is not None and app.looker.age_s(tree) < lasting_s:
-            return
+            return None
+        return partial(self._look_again, item) if settling or app.looker.dump_s > 2 * settle_s else None
+
+    def _look_again(self, item: ItemRun) -> None:
         try:
-            app.detail_screen(anew=True)
+            self.services.require_app().detail_screen(anew=True)
         except DeviceError as error:
+            item.ahead = None
             self.services.log.info("the next page could not be looked at ahead: %s", error.detail)
 
     def _take(self, pending: _Pending) -> Finished:

@@ -82,7 +82,7 @@ class ItemRun:
         self.result: ItemResult | None = None
         self.failure: str | None = None
         self.while_waiting: Iterator[None] | None = None
-        self.while_settling: Callable[[], None] | None = None
+        self.ahead: Callable[[bool], Callable[[], None] | None] | None = None
         self._orders = 0
         self.draft.run_started_s = services.deadline.started_s
 
@@ -114,11 +114,10 @@ class ItemRun:
             self.while_waiting = None
         return False
 
-    def use_the_settling(self) -> None:
-        """Do, once, what the phone can do while a file that has come has to stand still."""
-        meanwhile, self.while_settling = self.while_settling, None
-        if meanwhile is not None:
-            meanwhile()
+    def look_ahead(self, *, settling: bool) -> Callable[[], None] | None:
+        """The look at the page opened ahead that is worth taking now, None when none is: while a file that
+        has come is `settling`, or while it has not come yet."""
+        return None if self.ahead is None else self.ahead(settling)
 
     def refuse(self, failure: str, detail: str) -> None:
         """End the item at its first node for a reason the run knows (a NEW item that may not be opened)."""

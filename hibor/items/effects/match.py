@@ -201,10 +201,12 @@ def search(item: ItemRun, limit_s: float) -> CacheIdentity | None:
                 item.use_the_wait()
             continue
         present = seen.present()
-        quick = present and max(file.size_bytes for file in present) <= QUICK_BYTES
-        if quick and item.while_settling is not None:
+        quick = max((file.size_bytes for file in present), default=0) <= QUICK_BYTES
+        look = item.look_ahead(settling=bool(present)) if quick else None
+        if look is not None:
             with _watching(item, seen):
-                item.use_the_settling()
+                look()
+            continue
         clock.sleep(_pause_s(seen, profile, clock.monotonic_s(), end_s - limit_s))
 
 
