@@ -154,10 +154,11 @@ def test_a_run_killed_after_the_tap_is_finished_from_the_cache(library: Path) ->
 
 
 @posix
-def test_a_paid_report_whose_file_is_lost_is_kept_and_never_downloaded_again(
+def test_a_paid_report_whose_file_is_lost_is_uncertain_and_never_downloaded_again(
     library: Path, tmp_path: Path
 ) -> None:
-    """The phone was charged and no file ever comes: the next day's run looks, and does not pay once more."""
+    """The phone was charged and no file ever comes: the next day's run looks for it, settles it as uncertain,
+    and does not pay once more; the app's history, which has the report, is no proof of this tap."""
     scenario = tmp_path / "lost.toml"
     scenario.write_text(
         'description = "one file is lost"\n[[fault]]\nkind = "file_never"\nreport = 1\ntimes = 0\n',
@@ -170,15 +171,14 @@ def test_a_paid_report_whose_file_is_lost_is_kept_and_never_downloaded_again(
     code, document, said = run("--library", str(library), *UNHURRIED, *more)
     assert code == 0, said  # another report was delivered in its place
     (looked_at,) = document["recovered"]
-    assert looked_at["state"] == "P03_CACHE_MATCHED"
     # Looked for within recovery's share of the window; its end is not what the report failed for.
-    assert looked_at["error_or_note"] == "STOP:CACHE_TIMEOUT"
+    assert (looked_at["state"], looked_at["error_or_note"]) == ("P10_CLOSED", "STOP:TRIGGER_UNCERTAIN")
     refused = [item["stop_code"] for item in document["items"] if item["report_id"] == report]
     assert refused == ["CANDIDATE_REJECTED"]
-    assert ledger_types(library, report) == ["RESERVED", "CONFIRMED"]
+    assert ledger_types(library, report) == ["RESERVED", "UNCERTAIN"]
     assert (served(library)[report], paying_taps(library)[report]) == (1, 1)
     code, listed, _said = run("--library", str(library), "--list", "--json", module="hibor.recover")
-    assert (code, [one["report_id"] for one in listed["leftovers"]]) == (1, [report])
+    assert (code, listed["leftovers"]) == (0, [])
 
 
 @posix

@@ -161,13 +161,15 @@ def _found_instead(item: ItemRun) -> str:
     return "; the one with its name " + ("stays empty" if empty else "holds something else")
 
 
-def find_now(item: ItemRun, *, patient: bool = False, under_way: bool = False) -> CacheIdentity | None:
-    """One look at the cache: long enough for a file to prove that it stands still, `patient` a little longer,
-    and as long as for a confirmed download where one is plainly `under_way`."""
-    cache = item.services.require_profile().cache
-    if under_way:
-        return search(item, cache.timeout_s)
-    return search(item, LATER_LOOK_S if patient else cache.settle_s * 3)
+def find_now(item: ItemRun) -> CacheIdentity | None:
+    """One look at the cache, long enough for a file to prove that it stands still."""
+    return search(item, item.services.require_profile().cache.settle_s * 3)
+
+
+def find_later(item: ItemRun, *, under_way: bool) -> CacheIdentity | None:
+    """An uncertain trigger's one later look: a little longer, and as long as for a confirmed download where
+    one is plainly `under_way`."""
+    return search(item, _patience_s(item) if under_way else LATER_LOOK_S)
 
 
 def search(item: ItemRun, limit_s: float) -> CacheIdentity | None:

@@ -24,7 +24,7 @@ from hibor.device.trigger import (
     watch_outcome,
 )
 from hibor.items.effects.export import export, export_downloaded, needed
-from hibor.items.effects.match import Search, find_now, look_once
+from hibor.items.effects.match import Search, find_later, find_now, look_once
 from hibor.items.failures import EffectFailure
 from hibor.items.kept_screen import keep_failure, keep_note, keep_screen
 from hibor.package.match import named_like
@@ -189,15 +189,17 @@ def _leave_page(item: ItemRun, *, proven_idle: bool) -> None:
 
 
 def look(item: ItemRun) -> str:
-    """Recovery of P02-N: the phone is looked at and never tapped; without proof the trigger is uncertain."""
+    """Recovery of P02-N: the phone is looked at and never tapped; without the file the trigger is uncertain.
+
+    The app's download history is no proof: it does not say which tap a download came of, and a report that is
+    asked for again was in it before.
+    """
     item.services.deadline.require_phone_time()
-    if find_now(item) is not None or _in_history(item):
-        return "confirmed"
-    return "uncertain"
+    return "uncertain" if find_now(item) is None else "confirmed"
 
 
 def _in_history(item: ItemRun) -> bool:
-    """True when the app's own download history has the report."""
+    """True when the app's own download history has the report, so that its file may be on the way."""
     services = item.services
     app, report_id = services.require_app(), item.job.entry.report_id
     try:
@@ -219,7 +221,7 @@ def decide(item: ItemRun) -> str:
             )
         if needed(item):
             export(item)
-        draft.identity = find_now(item, patient=True, under_way=_under_way(item))
+        draft.identity = find_later(item, under_way=_under_way(item))
         if draft.identity is None:
             raise EffectFailure(
                 "trigger_unresolved", draft.detail or "no file appeared and nothing proves a download"
@@ -228,7 +230,10 @@ def decide(item: ItemRun) -> str:
 
 
 def _under_way(item: ItemRun) -> bool:
-    """True when the app showed a download although the tap is in doubt: its file is worth waiting for."""
+    """True when the file is worth waiting for: the app showed a download although the tap is in doubt, or has
+    the report in its history after a crash."""
+    if item.recovering:
+        return _in_history(item)
     evidence = item.draft.trigger_evidence or {}
     return str(evidence.get("reason", "")).startswith(("button_", "success_text", "new_file"))
 
