@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -76,9 +77,6 @@ class ItemRun:
         self.draft = draft or Draft(job=job)
         self.machine = ItemMachine(job.lane, node, services.tables)
         self.folder: ItemFolder = services.item_folder(job.run_id, job.index, job.item_id)
-        self.journal = Journal(
-            self.folder.journal, services.durable, services.clock, services.calendar.tzinfo
-        )
         self.result: ItemResult | None = None
         self.failure: str | None = None
         self.while_waiting: Iterator[None] | None = None
@@ -90,6 +88,13 @@ class ItemRun:
     def job(self) -> ItemJob:
         """What the item was asked to do, with what was learned of the report since."""
         return self.draft.job
+
+    @cached_property
+    def journal(self) -> Journal:
+        """The item's journal, read on first use: a disk that does not answer then stops this item, and no
+        other."""
+        services = self.services
+        return Journal(self.folder.journal, services.durable, services.clock, services.calendar.tzinfo)
 
     # -- driving ---------------------------------------------------------------------------------------------
 
