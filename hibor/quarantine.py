@@ -37,7 +37,6 @@ from hibor.people.libraries import library_at
 from hibor.people.run_view import read_json, records_of
 
 STEP: Final = "export.write"
-_RUN_ID_LENGTH: Final = len("YYYYMMDDTHHMMSSZ-123456")
 _HEAD_BYTES: Final = 16
 
 
@@ -73,13 +72,9 @@ def _refused(library: Library, path: Path) -> Refused:
     since = datetime.fromtimestamp(facts.st_mtime, UTC)
     with path.open("rb") as stream:
         head = stream.read(_HEAD_BYTES)
-    run_id, item_id = path.stem[:_RUN_ID_LENGTH], path.stem[_RUN_ID_LENGTH + 1 :]
     code = title = institution = None
-    try:
-        folders = [one for one in library.run(run_id).item_folders() if one.item_id == item_id]
-    except ValueError:
-        folders = []
-    for folder in folders:
+    folder = library.refused_item(path)
+    if folder is not None:
         item = read_json(folder.terminal).get("item") or {}
         code, title, institution = item.get("stop_code"), item.get("title"), item.get("institution")
         for record in records_of(folder):

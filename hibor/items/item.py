@@ -242,7 +242,7 @@ class ItemRun:
         order = self.machine.order(event, facts)
         before = self.draft.presence
         self._do_steps(order)
-        after = self.probe()
+        after = self._left_by(order)
         self.machine.commit(order, facts, before, after.presence)
         if not order.closes:
             self.draft.validated = self.draft.snapshot(self.machine.state, after)
@@ -322,9 +322,23 @@ class ItemRun:
             raise ContractError(f"{closure.variant} without a code")
         return self.draft.code
 
+    def _left_by(self, order: WorkOrder) -> Evidence:
+        """What the steps of an order left; what cannot be looked at now is not known (V006 §1)."""
+        try:
+            return self.probe()
+        except FsmError:
+            raise
+        except Exception as error:
+            _failure, detail, _code = self._as_failure(error)
+            raise StateUncertain(f"{order.event}: what it left could not be looked at: {detail}") from error
+
     def probe(self) -> Evidence:
-        """Look at disk and ledger again and remember the presence."""
-        evidence = probe(self.draft, self.services)
+        """Look at disk and ledger again and remember the presence; a disk that did not answer once is asked
+        again."""
+        try:
+            evidence = probe(self.draft, self.services)
+        except (DurableError, LedgerInvalid):
+            evidence = probe(self.draft, self.services)
         self.draft.presence = evidence.presence
         return evidence
 

@@ -145,7 +145,8 @@ def _settle(services: Services, done: Recovered) -> None:
 
 
 def empty_quarantine(services: Services) -> list[str]:
-    """Remove refused files that are older than their limit; names of those that went."""
+    """Remove refused files that are older than their limit, with the staging file that holds the same bytes;
+    names of those that went."""
     folder = services.library.quarantine
     gone: list[str] = []
     if not folder.is_dir():
@@ -156,6 +157,9 @@ def empty_quarantine(services: Services) -> list[str]:
         try:
             facts = services.durable.stat(path)
             if facts is not None and facts.st_mtime < oldest_s and path.suffix == ".pdf":
+                item = services.library.refused_item(path)
+                if item is not None and item.terminal.is_file():
+                    services.durable.remove(item.staging, step="quarantine.remove")
                 services.durable.remove(path, step="quarantine.remove")
                 gone.append(path.name)
         except DurableError as error:

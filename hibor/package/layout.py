@@ -200,6 +200,15 @@ class Library:
         """Where the refused bytes of one item are kept."""
         return self.quarantine / f"{run_id}-{item}.pdf"
 
+    def refused_item(self, path: Path) -> ItemFolder | None:
+        """The folder of the item whose refused bytes a file of the quarantine holds; None when it is gone."""
+        run_id, _, item = path.stem.rpartition("-")
+        try:
+            folders = self.run(run_id).item_folders()
+        except ValueError:
+            return None
+        return next((folder for folder in folders if folder.item_id == item), None)
+
     @property
     def runs(self) -> Path:
         """Folder of the runs."""

@@ -14,7 +14,7 @@ from hibor.items import leftovers
 from hibor.items.catalogue import CatalogueEntry
 from hibor.items.draft import Draft, Stage
 from hibor.items.item import ItemRun
-from hibor.items.recovery import recover_all
+from hibor.items.recovery import empty_quarantine, recover_all
 from hibor.package.journal import Record
 from tests.faults.world import ACCOUNT, FIRST_RUN, World, moment, open_world
 
@@ -144,6 +144,27 @@ def test_refused_files_leave_the_quarantine_after_thirty_days(world: World) -> N
         os.utime(folder / name, (seconds, seconds))
     assert recover_all(world.services).expired == ["old.pdf"]
     assert [path.name for path in folder.iterdir()] == ["young.pdf"]
+
+
+def test_a_refused_file_goes_from_its_closed_item_too(world: World) -> None:
+    """Both names hold the same bytes; an item that is still open keeps its own."""
+    library = world.services.library
+    library.quarantine.mkdir()
+    staged = []
+    for number, closed in ((1, True), (2, False)):
+        folder = library.run(world.services.run_id).item(number, f"{number:016x}")
+        folder.path.mkdir(parents=True)
+        folder.staging.write_bytes(b"refused")
+        if closed:
+            folder.terminal.write_bytes(b"{}")
+        kept = library.quarantine_file(world.services.run_id, folder.item_id)
+        os.link(folder.staging, kept)
+        seconds = (AT - timedelta(days=31)).timestamp()
+        os.utime(kept, (seconds, seconds))
+        assert library.refused_item(kept) == folder
+        staged.append(folder.staging)
+    assert len(empty_quarantine(world.services)) == 2
+    assert [path.exists() for path in staged] == [False, True]
 
 
 def test_temporary_files_of_an_open_item_go(world: World) -> None:
