@@ -167,8 +167,9 @@ def test_every_call_of_a_new_item_may_fail(theatre: Theatre) -> None:
     striker, wrong = strike_live(theatre, None)
     assert wrong == []
     assert states_of(striker.steps) >= {"P00", "P01", "P02", "P03"}
-    first = Fault(1, errno.EIO)  # the very first look at the item's folder
-    for fault in faults(len(striker.calls), 9) if DEEP else (first, *covering(striker, True)):
+    reserved = len(striker.steps) - striker.steps[::-1].index("reserve.append")
+    looks = [Fault(number, errno.EIO, lasting) for number in (1, reserved + 1) for lasting in (False, True)]
+    for fault in faults(len(striker.calls), 9) if DEEP else (*looks, *covering(striker, True)):
         struck, wrong = strike_live(theatre, fault)
         assert wrong == [], (fault, struck.struck)
 
