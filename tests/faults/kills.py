@@ -1,25 +1,40 @@
-"""SIGKILL of a real process at a named step: before it, in the middle of its first write, and after it.
+"""SIGKILL of a real process at a named step: before it, in the middle of it, and after it.
 
 The child is a fork of this process with the phones it is connected to. What it leaves is recovered here.
+A play is killed as a whole, with all its items; one that pays takes a report nobody asked for yet, so the
+plays whose phone fails in a way of its own cannot pay twice and are killed in their recovery.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
+
 from hibor.durable_fs import Moment, OsFileSystem
 from tests.faults.checks import Facts, look, phone_named, recover_once
-from tests.faults.disk import Image
-from tests.faults.plays import ALWAYS
+from tests.faults.disk import SOMEBODY_ELSE, Image, Recorder
+from tests.faults.plays import ALWAYS, PLAYS, SOMEBODYS, Recording, Stage, play_named
 from tests.faults.theatre import Theatre
 from tests.faults.world import FIRST_RUN, open_world
 
 MOMENTS = ("before", "torn", "after")
+_FREE = (
+    "new_released",
+    "new_wrong_page",
+    "cache_reuse",
+    "cache_identical",
+    "cache_conflict",
+    "cache_late_p07",
+)
+"""Plays with faults of their own that pay nothing."""
 
 
 class KillerDisk(OsFileSystem):
@@ -118,6 +133,78 @@ def kill_recovery(
     killed = in_child(lambda: _quietly(room, theatre, phone, KillerDisk(step, moment)))
     del device
     return killed, _recovered(theatre, room, facts, phone)
+
+
+@attrs.frozen
+class Stroke:
+    """Where a play is killed: at the `turn`-th time a step comes, and the moment of it."""
+
+    step: str
+    turn: int
+    moment: str
+
+
+@attrs.define
+class Killer:
+    """Asked before each call of a recorded disk; ends its process at a stroke."""
+
+    stroke: Stroke
+    _turn: int = 0
+    _calls: int = 0
+
+    def __call__(self, call: str, path: str) -> None:
+        mark, stroke = call.startswith("mark"), self.stroke
+        if mark and path == stroke.step and call == "mark begin":
+            self._turn, self._calls = self._turn + 1, 0
+        if self._turn != stroke.turn:
+            return
+        self._calls += not mark
+        at = {"before": call == "mark begin", "torn": self._calls == 2, "after": call == "mark end"}
+        if at[stroke.moment] and (path == stroke.step or not mark):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killable() -> list[str]:
+    """The plays that may be played again: they pay nothing, or for any report."""
+    return [play.name for play in PLAYS if not play.faults or play.name in _FREE]
+
+
+def strokes(recording: Recording) -> list[Stroke]:
+    """Every step of a play, each time it comes; a play that pays nothing at each moment, another at one."""
+    found, turns = list[Stroke](), Counter[str]()
+    for operation in recording.log:
+        begun, _, step = operation.path.partition(" ")
+        if operation.kind == "mark" and begun == "begin" and operation.step != SOMEBODY_ELSE:
+            turns[step] += 1
+            moments = MOMENTS if not recording.tap_from else (MOMENTS[len(found) % 3],)
+            found += [Stroke(step, turns[step], moment) for moment in moments]
+    return found
+
+
+def kill_play(theatre: Theatre, name: str, stroke: Stroke) -> tuple[bool, list[str]]:
+    """A play killed at a stroke, then recovered: (whether it was killed, what recovery left wrong)."""
+    play, phone, room = play_named(name), theatre.phones[ALWAYS], theatre.room()
+    names = [name] if play.reports == 1 else [f"{name}-{number + 1}" for number in range(play.reports)]
+    spares = dict(zip(names, theatre.spare, strict=False)) if theatre.recording(name).tap_from else {}
+    entries = {**theatre.entries, **(spares if name not in _FREE else {})}
+    before = phone.served
+    room.mkdir()
+    phone.app.open_app()
+
+    def act() -> None:
+        disk = Recorder(room, Killer(stroke))
+        world = open_world(room, phone, theatre.at, fs=disk, run_id=FIRST_RUN, limit=play.limit)
+        play.act(Stage(world, phone, disk, entries), name)
+
+    killed = in_child(act)
+    charged = {entry.report_id: phone.served.get(entry.report_id, 0) for entry in entries.values()}
+    charged = {report: count - before.get(report, 0) for report, count in charged.items()}
+    theatre.spare[:] = [entry for entry in theatre.spare if not charged.get(entry.report_id)]
+    theirs = [path for path in room.glob("reports/**/*.pdf") if path.read_bytes() == SOMEBODYS]
+    foreign = {path.relative_to(room).as_posix(): hashlib.sha256(SOMEBODYS).hexdigest() for path in theirs}
+    available = frozenset(report for report, count in charged.items() if count and not foreign)
+    facts = Facts(charged, available, foreign, frozenset(theatre.known_files()))
+    return killed, _recovered(theatre, room, facts, ALWAYS)
 
 
 def _quietly(room: Path, theatre: Theatre, phone: str, disk: OsFileSystem) -> None:

@@ -27,6 +27,8 @@ from tests.faults.world import FIRST_RUN, PROFILE, Phone, World, open_world
 
 ALWAYS, NEVER = "served", "untouched"
 NO_PHONE = "absent"
+SOMEBODYS = b"%PDF-1.4 somebody else's"
+"""A file at a final path that no item of ours published."""
 
 
 @attrs.define
@@ -122,7 +124,7 @@ def _cached_identical(stage: Stage, name: str) -> None:
 
 def _cached_conflict(stage: Stage, name: str) -> None:
     item = stage.new(name, "CACHE_REUSE", cached=_on_phone(stage, name))
-    stage.disk.foreign(stage.library_file(item), b"%PDF-1.4 somebody else's")
+    stage.disk.foreign(stage.library_file(item), SOMEBODYS)
     stage.drive(item)
 
 
@@ -156,7 +158,7 @@ def _identical(stage: Stage, name: str) -> None:
 def _conflict(stage: Stage, name: str) -> None:
     item = stage.new(name)
     stage.drive(item, "P05")
-    stage.disk.foreign(stage.library_file(item), b"%PDF-1.4 somebody else's")
+    stage.disk.foreign(stage.library_file(item), SOMEBODYS)
     stage.drive(item)
 
 

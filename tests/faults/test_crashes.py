@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -22,10 +23,10 @@ from tests.faults.again import crash_recovery
 from tests.faults.checks import look, phone_named, recover_once
 from tests.faults.cuts import cuts
 from tests.faults.errors import Fault, covering, faults, recovery_start, strike_live, strike_recovery
-from tests.faults.kills import MOMENTS, kill_live, kill_recovery
+from tests.faults.kills import MOMENTS, Stroke, kill_live, kill_play, kill_recovery, killable, strokes
 from tests.faults.plays import ALWAYS, NO_PHONE, PLAYS, play_named
 from tests.faults.sweep import facts_of, sweep, visits
-from tests.faults.theatre import Theatre
+from tests.faults.theatre import Theatre, open_theatre
 from tests.faults.world import ACCOUNT, PROFILE, StillClock
 
 DEEP = os.environ.get("HIBOR_DEEP") == "1"
@@ -206,6 +207,32 @@ def test_a_killed_recovery_is_settled(theatre: Theatre, step: str) -> None:
         killed, wrong = kill_recovery(theatre, image, facts, phone, step, moment)
         assert killed or moment == "torn"
         assert wrong == [], moment
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL and fork are POSIX")
+def test_a_play_killed_with_two_items_in_different_stages_is_settled(theatre: Theatre) -> None:
+    """The second item is at the phone while the first one is published."""
+    killed, wrong = kill_play(theatre, "two_stages", Stroke("publish.link", 1, "torn"))
+    assert killed
+    assert wrong == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL and fork are POSIX")
+@pytest.mark.parametrize("name", killable() if DEEP else ["cache_conflict"])
+def test_a_play_killed_at_any_step_is_settled(fast_folder: Path, name: str) -> None:
+    left: list[Stroke] = []
+    kills, folders = 0, 0
+    while left or not folders:  # a play that pays uses up the reports of several theatres
+        folders += 1
+        with open_theatre(fast_folder / f"{name}-{folders}") as own:
+            left = left or strokes(own.recording(name))[:: 1 if DEEP else 5]
+            while left and len(own.spare) > play_named(name).reports:
+                stroke = left.pop(0)
+                killed, wrong = kill_play(own, name, stroke)
+                kills += killed
+                assert killed or stroke.moment == "torn"
+                assert wrong == [], stroke
+    assert kills > 4
 
 
 def test_every_item_step_is_crashed_somewhere(theatre: Theatre) -> None:
