@@ -102,6 +102,8 @@ class Telling:
                 for i in items
             ]
             self._table("done_columns", rows)
+            for code in dict.fromkeys(item["stop_code"] for item in items if item["stop_code"]):
+                self.say("means", name=code, **advice(self.lang, code)._asdict())
         elif not done.broken and not done.settled:
             self.say("nothing", library=library)
         self._tell_broken(done.broken)

@@ -15,7 +15,9 @@ from hibor.items.catalogue import CatalogueEntry
 from hibor.items.draft import Draft, Stage
 from hibor.items.item import ItemRun
 from hibor.items.recovery import empty_quarantine, recover_all
+from hibor.messages import advice
 from hibor.package.journal import Record
+from hibor.people.recover_telling import Telling
 from tests.faults.world import ACCOUNT, FIRST_RUN, World, moment, open_world
 
 ENTRY = CatalogueEntry(report_id="HB1", title="半导体行业深度报告", institution="国信证券", date="2026-11-30")
@@ -165,6 +167,21 @@ def test_a_refused_file_goes_from_its_closed_item_too(world: World) -> None:
         staged.append(folder.staging)
     assert len(empty_quarantine(world.services)) == 2
     assert [path.exists() for path in staged] == [False, True]
+
+
+@pytest.mark.parametrize("lang", ["zh", "en"])
+def test_a_recovery_says_what_a_code_means_and_what_to_do(
+    world: World, lang: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The code in the table of what was done is explained below it, once for all items that have it."""
+    intended(world)
+    next_run = later(world, 7.5)
+    done = recover_all(next_run.services)
+    next_run.close()
+    (code,) = {result.code for result in done.results}
+    Telling(lang, as_json=False, quiet=False).recovered(done, "library", ())
+    said = capsys.readouterr().out
+    assert said.count(advice(lang, code).what) == 1 and advice(lang, code).next in said
 
 
 def test_temporary_files_of_an_open_item_go(world: World) -> None:
