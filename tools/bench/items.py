@@ -4,7 +4,8 @@ Rules of this file: every item goes the whole way from the phone's cache to a fi
 keeps of an item is kept. Discovery alone reads a short list and a long one; then a run takes ten reports of
 the long one, and another all of it, whose discovery ends at the first known page. A figure is what the
 larger process's largest resident size is above the smaller's: the command's own process, not the simulated
-phone's. Linux and macOS only: elsewhere the system does not tell it.
+phone's. Linux and macOS only: elsewhere the system does not tell it. On Linux `ru_maxrss` begins with what
+the process that started this one held, so the kernel's own mark is read there.
 """
 
 from __future__ import annotations
@@ -48,7 +49,11 @@ import contextlib, io, json, resource, runpy, sys
 said, sys.argv = io.StringIO(), sys.argv[1:]
 with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    with open("/proc/self/status") as status:
+        peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
+except OSError:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps({"peak": peak, "document": json.loads(said.getvalue())}))
 """
 
