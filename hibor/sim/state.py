@@ -29,6 +29,8 @@ from hibor.sim.reports import Report, make_pdf
 PHONE_ZONE = ZoneInfo("Asia/Shanghai")
 EMBEDDED_START_HOUR = 9
 HEARTBEAT_EVERY_S = 0.5
+OUTLIVED = timedelta(minutes=15)
+"""How far a phone's line goes on at most after a kill; longer than a run's window of ten minutes."""
 PDF_FOLDER = "pdf"
 """Where in its state folder a phone keeps the PDFs it has made."""
 SHARED_PDFS = "HIBOR_SIM_PDFS"
@@ -184,11 +186,21 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def _heartbeat(folder: Path) -> datetime | None:
-    """The time that the last life of this phone has not passed, None for a new phone."""
+    """The time that the last life of this phone has not passed, None for a new phone.
+
+    Of a phone that was killed: whoever was connected lived on along its line until the loss was noticed, so
+    the line goes on too, for as long as that may have taken.
+    """
     try:
-        return datetime.fromisoformat(json.loads((folder / "heartbeat.json").read_bytes())["wall"])
+        beat = json.loads((folder / "heartbeat.json").read_bytes())
     except FileNotFoundError:
         return None
+    wall = datetime.fromisoformat(beat["wall"])
+    try:
+        line = phone_clock(folder).now() if beat.get("killed", False) else wall
+    except FileNotFoundError:
+        line = wall
+    return max(wall, min(line, wall + OUTLIVED))
 
 
 def start_clock(folder: Path, scale: float, embedded: bool) -> ScaledClock:
@@ -258,10 +270,11 @@ class Heartbeat:
         self._end.set()
         self._thread.join(timeout=5)
         with self._lock:
-            self._write(self._clock.now())
+            self._write(self._clock.now(), killed=False)
 
-    def _write(self, wall: datetime) -> None:
-        replace_file(self._path, json.dumps({"wall": wall.isoformat()}).encode())
+    def _write(self, wall: datetime, *, killed: bool = True) -> None:
+        """`killed` says what it means to find this beat when the phone is started the next time."""
+        replace_file(self._path, json.dumps({"wall": wall.isoformat(), "killed": killed}).encode())
         self._promised = wall
 
     def _run(self) -> None:

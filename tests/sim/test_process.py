@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from hibor.clock import ScaledClock
 from hibor.device.adb_binary import adb_binary
 from hibor.sim.downloads import CACHE_FOLDER
 from hibor.sim.process import PhoneStartError, phone_clock, start_phone
 from hibor.sim.server import PrivateAdbServer, private_environment
-from hibor.sim.state import EMBEDDED_START_HOUR, PHONE_ZONE
+from hibor.sim.state import EMBEDDED_START_HOUR, OUTLIVED, PHONE_ZONE, start_clock
 from hibor.sim.truth import TruthEvent, TruthLog, read_truth
 
 SCALE = 50.0
@@ -76,10 +77,21 @@ def test_embedded_phone_lives_from_nine_and_never_goes_back(tmp_path: Path) -> N
     with start_phone(tmp_path, "default", SCALE, embedded=True) as phone:
         assert phone.clock().now() >= ended
         phone.clock().sleep(30.0)
-        before_kill = phone.clock().now()
         phone.kill()
+        phone.clock().sleep(200.0)
+        outlived = phone.clock().now()  # whoever was connected still has this clock, and books by it
     with start_phone(tmp_path, "default", SCALE, embedded=True) as phone:
-        assert phone.clock().now() >= before_kill
+        assert phone.clock().now() >= outlived
+        phone.stop()
+    stopped = heartbeat(tmp_path)
+    time.sleep(0.1)
+    assert start_clock(tmp_path, SCALE, True).anchor_wall == stopped, "time stands still while it is off"
+    (tmp_path / "heartbeat.json").write_text(json.dumps({"wall": stopped.isoformat(), "killed": True}))
+    old = phone_clock(tmp_path)
+    later = ScaledClock(old.scale, old.anchor_wall, old.anchor_real_s - 3600.0)
+    values = {"anchor_wall": later.anchor_wall.isoformat(), "anchor_real_s": later.anchor_real_s}
+    (tmp_path / "clock.json").write_text(json.dumps({**values, "scale": later.scale}))
+    assert start_clock(tmp_path, SCALE, True).anchor_wall == stopped + OUTLIVED
 
 
 def test_stand_alone_phone_has_the_real_time(tmp_path: Path) -> None:
