@@ -70,6 +70,10 @@ _PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     ("bad_library", r"the library cannot be used: .*"),
     ("bad_ledger_folder", r"the ledger(?:'s folder)? cannot be used: .*"),
     ("bad_manifest", r"the manifest (?:is damaged|cannot be used): .*"),
+    (
+        "sim_disk_full",
+        r"the simulated phone .*: the disk is full: (?P<free>\S+) MB are free for (?P<path>.*); .*",
+    ),
     ("no_scenario", r"the simulated phone did not start: .* cannot be read.*"),
     ("scenario_unknown", r"\S+:0 cannot be read \(.*"),
     ("no_profile", r".* cannot be read \([^)]*\); shipped: (?P<known>.*)"),

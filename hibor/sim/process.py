@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -23,6 +24,8 @@ __all__ = ["PhoneStartError", "RunningPhone", "phone_clock", "start_phone"]
 
 START_LIMIT_S = 30.0
 STOP_LIMIT_S = 10.0
+LEAST_FREE_BYTES = 4_000_000
+"""With less than this its state and files have no room."""
 EXIT_BUSY = 75
 """Exit code of a phone whose state folder another one holds."""
 
@@ -92,6 +95,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     _close_pipes(process)
 
 
+def _why_silent(state_dir: Path) -> str:
+    """Why a phone ended without a word in its log: where the disk is full there is no log either."""
+    free_bytes = shutil.disk_usage(state_dir).free
+    if free_bytes < LEAST_FREE_BYTES:
+        return f"the disk is full: {free_bytes / 1e6:.1f} MB are free for {state_dir}; make room there"
+    return "the simulated phone did not answer"
+
+
 def start_phone(
     state_dir: Path, scenario: str | Path = "default", time_scale: float = 1.0,
     parent_pid: int | None = None, *, port: int = 0, embedded: bool = False,
@@ -125,7 +136,7 @@ def start_phone(
         _end(process)
         said = log_path.read_bytes()[log_start:].decode(errors="replace").strip()
         busy = process.returncode == EXIT_BUSY
-        raise PhoneStartError(said or "the simulated phone did not answer", busy=busy)
+        raise PhoneStartError(said or _why_silent(state_dir), busy=busy)
     return RunningPhone(process, state_dir, ready)
 
 

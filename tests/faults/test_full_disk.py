@@ -100,3 +100,14 @@ def test_a_run_on_a_disk_that_fills_is_finished_when_there_is_room(small_disk: P
     assert ledger_types(library, report) == ["RESERVED", "CONFIRMED", "ARTIFACT_SUCCESS"]
     assert served(library) == charged
     assert not [name for name in os.listdir(library) if name.startswith(".probe")]
+
+
+@pytest.mark.parametrize("lang, words", [("en", "the disk is full"), ("zh", "磁盘已满")])
+def test_a_practice_phone_without_room_says_so(small_disk: Path, lang: str, words: str) -> None:
+    """Its own log has no room either, so nothing else can tell."""
+    with suppress(OSError), (small_disk / "other.bin").open("wb", buffering=0) as filler:
+        while filler.write(bytes(4096)):
+            pass
+    code, document, said = run("--library", str(small_disk / "library"), "--lang", lang)
+    assert (code, document["status"]) == (64, "TASK_INVALID")
+    assert words in said and str(small_disk) in said
