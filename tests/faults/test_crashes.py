@@ -10,6 +10,7 @@ import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,6 +135,26 @@ def test_a_slow_phone_is_looked_at_long_enough(theatre: Theatre, monkeypatch: py
     states, _quota, _files, found = look(room, image, facts, True)
     assert (states, wrong + found) == (("SUCCESS C01",), [])
     assert b'"CONFIRMED"' in Library(room).ledger(ACCOUNT).read_bytes()
+
+
+def test_a_file_that_takes_long_to_pull_is_told_by_its_name_all_the_same(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where pulling an encrypted file takes longer than the search, nobody looked again whether it had stood
+    still for long enough to be the app's answer, and it was kept as if it had never come."""
+    image, facts = recovery_start(theatre, "new_encrypted", "confirm.append", NO_PHONE)
+    phone, room = theatre.phones[ALWAYS], theatre.room()
+    pull = phone.device.pull
+
+    def slowly(*args: Any, **more: Any) -> int:
+        StillClock(theatre.at).sleep(PROFILE.cache.timeout_s * 1.2)
+        return pull(*args, **more)
+
+    monkeypatch.setattr(phone.device, "pull", slowly)
+    image.write_to(room)
+    wrong: list[str] = []
+    recover_once(room, phone, theatre.at, wrong)
+    assert (look(room, image, facts, True)[0], wrong) == (("FAILED C08",), [])
 
 
 def states_of(steps: Iterable[str]) -> set[str]:

@@ -176,8 +176,8 @@ def search(item: ItemRun, limit_s: float) -> CacheIdentity | None:
     """The report's file among those new since the baseline, None when `limit_s` passed without one.
 
     Looking costs nothing, so a link that drops is waited for as long as the file itself would be. A file that
-    was seen and had no time yet to prove that it stands still is looked at again after the limit: where one
-    look takes long, the limit would else pass with a file that is there.
+    was seen and had no time yet to prove that it stands still, or that it is all the app will give, is looked
+    at again after the limit: where one look takes long, the limit would else pass with a file that is there.
     """
     services, profile = item.services, item.services.require_profile()
     clock, seen = services.clock, Search()
@@ -193,7 +193,7 @@ def search(item: ItemRun, limit_s: float) -> CacheIdentity | None:
         if found is not None:
             return found
         if clock.monotonic_s() >= end_s:
-            if late_looks == LATE_LOOKS or not seen.unproved(profile.cache.settle_s):
+            if late_looks == LATE_LOOKS or not seen.unproved(UNWHOLE_PATIENCE_S):
                 return None
             late_looks += 1
         services.deadline.require_phone_time()
