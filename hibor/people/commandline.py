@@ -234,7 +234,24 @@ def run_command(
     except BrokenPipeError:
         sys.stderr.close()
         return DONE
+    except Exception as error:
+        trouble = _file_trouble(error, words)
+        if trouble is None:
+            raise  # a defect, and to be seen as one
+        print(trouble, file=sys.stderr)
+        return FOUND
     return int(result or DONE)
+
+
+def _file_trouble(error: Exception, words: Words) -> str | None:
+    """What to say of a file or folder that cannot be used; None for everything else."""
+    from hibor.durable import DurableError
+
+    if isinstance(error, DurableError):
+        return words("common.file_trouble", path=error.path, why=error.detail)
+    if isinstance(error, OSError) and error.filename:
+        return words("common.file_trouble", path=error.filename, why=error.strerror)
+    return None
 
 
 def _mistake(error: click.ClickException, words: Words) -> str:
