@@ -248,9 +248,9 @@ def _file_trouble(error: Exception, words: Words) -> str | None:
     from hibor.durable import DurableError
 
     if isinstance(error, DurableError):
-        return words("common.file_trouble", path=error.path, why=error.detail)
+        return words("common.file_trouble", path=error.path)
     if isinstance(error, OSError) and error.filename:
-        return words("common.file_trouble", path=error.filename, why=error.strerror)
+        return words("common.file_trouble", path=error.filename)
     return None
 
 
