@@ -375,11 +375,13 @@ class Parts:
             with suppress(OSError):
                 self._fs.unlink(path)
             raise self._error("N", path, step, f"cannot be written: {reason(error)}") from error
-        except BaseException as error:
+        except Exception:  # whoever makes the pieces could not go on
             self._drop(descriptor)
-            if isinstance(error, Exception):  # whoever makes the pieces could not go on
-                with suppress(OSError):
-                    self._fs.unlink(path)
+            with suppress(OSError):
+                self._fs.unlink(path)
+            raise
+        except BaseException:
+            self._drop(descriptor)
             raise
         try:
             self._sync(descriptor, path, step)

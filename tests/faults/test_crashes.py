@@ -194,6 +194,8 @@ def test_every_call_of_a_new_item_may_fail(theatre: Theatre) -> None:
     for fault in faults(len(striker.calls), 9) if DEEP else (*looks, *covering(striker, True)):
         struck, wrong = strike_live(theatre, fault)
         assert wrong == [], (fault, struck.struck)
+    once, _wrong = strike_live(theatre, Fault(reserved + 1, errno.EIO))
+    assert "intent.journal" in once.steps, "a disk that did not answer once ended the item"
 
 
 @pytest.mark.parametrize("name", [play.name for play in PLAYS] if DEEP else ["new_success", "cache_reuse"])
