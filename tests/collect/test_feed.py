@@ -227,7 +227,8 @@ def test_a_quiet_day_costs_two_screens(world: World) -> None:
 
 
 def test_pinned_rows_and_adverts_are_no_entries(world: World) -> None:
-    with world.phone("[feed]\nreports = 30\npinned = [30]\nadverts_every = 3\n") as phone:
+    """The pinned report is days older than what is read, at whatever hour this runs."""
+    with world.phone("[feed]\nreports = 80\npinned = [80]\nadverts_every = 3\n") as phone:
         reading = phone.scan(since_days=1)
     assert world.listed()[-1] not in {entry.report_id for entry in reading.entries}
 
