@@ -1,15 +1,18 @@
 """`python -m hibor.ledger`: look at, verify and repair an account's quota ledger (design 4).
 
 Exit codes: 0 done and well, 1 nothing was done (declined, or a lock is held), 27 the ledger is invalid, 64
-the command line is wrong. Every answer says which file was read and what to do next. `show` takes no lock
-and changes nothing.
+the command line is wrong. Every answer says which file was read and what to do next.
+
+`show`, `verify` and `audit` change nothing, so they work on a library that cannot be written. `show` takes no
+lock; the others take it where it can be taken. All compare the ledger with every head the library noted.
 """
 
 from __future__ import annotations
 
-import json
+import errno
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -39,10 +42,11 @@ from hibor.quota.day import DEFAULT_ZONE, QuotaCalendar
 from hibor.quota.errors import LedgerInvalid
 from hibor.quota.events import Head
 from hibor.quota.family import Automaton
-from hibor.quota.fold import Fold
+from hibor.quota.index import noted_by_index
 from hibor.quota.ledger import STEPS, Ledger
+from hibor.quota.noted import known_heads, ledgers_of
+from hibor.quota.reading import LedgerReading
 from hibor.quota.repair import repair_ledger
-from hibor.quota.scan import Marks, Place, scan
 
 DONE, FOUND = COMMAND_EXITS["done"], COMMAND_EXITS["found"]
 INVALID = ERROR_EXITS["StateUncertain"]
@@ -52,7 +56,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @attrs.frozen
 class Target:
-    """The ledger a command works on."""
+    """The ledger a command works on. `witness` is the library whose documents noted its heads; None where
+    only the ledger's own folder was named.
+    """
 
     path: Path
     account: str
@@ -61,9 +67,36 @@ class Target:
     locks: Locks
     clock: SystemClock
     library: Library
+    witness: Library | None
 
-    def open(self, *heads: Head) -> Ledger:
-        """Open and verify."""
+    def noted(self, *given: Head) -> list[Head]:
+        """Every head anybody noted of this ledger: a person, the library's documents, the ledger's index."""
+        found = [] if self.witness is None else known_heads(self.witness, self.durable, self.account)
+        return [*given, *found, *noted_by_index(self.path, self.account)]
+
+    def read(self, *heads: Head) -> LedgerReading:
+        """Verify every line, under the lock where one can be taken. Nothing is written."""
+        noted = self.noted(*heads)
+        with self._held():
+            return LedgerReading(self.path, self.account, noted)
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        lock = self.locks.ledger(self.path)
+        try:
+            lock.acquire()
+        except LockUnusable as error:
+            if not _is_read_only(error):
+                raise
+            yield  # what nobody can write needs no lock
+            return
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def open(self) -> Ledger:
+        """Open to write, and verify."""
         return Ledger.open(
             self.path,
             self.account,
@@ -72,7 +105,7 @@ class Target:
             clock=self.clock,
             automaton=automaton(),
             calendar=self.calendar,
-            known_heads=heads,
+            known_heads=self.noted(),
         )
 
 
@@ -137,29 +170,36 @@ def _target(*, library: str | None, account: str | None, ledger_dir: str | None,
     try:
         folder = None if ledger_dir is None else Path(ledger_dir)
         place = Library(Path(library or DEFAULT_LIBRARY), folder)
-        account = account or _only_account(place)
-        path = place.ledger(account)
+        account, path = (account, place.ledger(account)) if account else _only_ledger(place)
         calendar = QuotaCalendar(zone or DEFAULT_ZONE)
     except (ValueError, OSError, KeyError) as error:
         raise Refusal("ledger.unusable", why=zone or account) from error
-    if not path.parent.is_dir():
-        raise Refusal("ledger.no_folder", path=path.parent)
     clock = SystemClock()
     durable = Durable(OsFileSystem(), clock, STEPS | NOTE_STEPS)
-    return Target(path, account, calendar, durable, Locks(durable, clock), clock, place)
+    witness = place if library or not ledger_dir else None
+    target = Target(path, account, calendar, durable, Locks(durable, clock), clock, place, witness)
+    if not path.parent.is_dir():
+        if any(head.count for head in target.noted()):
+            raise LedgerInvalid(path, 0, "the ledger this library knows of is gone")
+        raise Refusal("ledger.no_folder", path=path.parent)
+    return target
 
 
-def _only_account(place: Library) -> str:
-    """The account of a library's one ledger. Raises `Refusal` where there is none, or several."""
-    found = sorted((place.ledger_dir or place.root / "quota").glob("*/ledger.jsonl"))
+def _only_ledger(place: Library) -> tuple[str, Path]:
+    """A library's one ledger and its account. Raises `Refusal` where there is none, or several."""
+    found = ledgers_of(place)
     if len(found) != 1:
         raise Refusal("ledger.need_account")
-    with found[0].open("rb") as stream:
-        first = stream.readline()
-    try:
-        return str(json.loads(first)["account"])
-    except (ValueError, KeyError, TypeError):
-        return found[0].parent.name
+    return found[0]
+
+
+def _is_read_only(error: BaseException | None) -> bool:
+    """Whether an error came of a place that cannot be written."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _head_option(words: Words) -> Callable[[Function], Function]:
@@ -178,9 +218,8 @@ def _build_verify(words: Words) -> click.Command:
     @_command(words, "verify")
     @_head_option(words)
     def verify(answers: Answers, target: Target, head: Head | None) -> int:
-        with target.open(*([head] if head else [])) as ledger:
-            found = ledger.verify(head)
-            waiting = ledger.open_reservations()
+        ledger = target.read(*([head] if head else []))
+        found, waiting = ledger.head, ledger.open_reservations()
         answers.tell(words("ledger.valid", path=target.path, count=found.count, head=found))
         if head is not None:
             answers.tell(words("ledger.contains", count=head.count))
@@ -195,15 +234,14 @@ def _build_show(words: Words) -> click.Command:
     @_command(words, "show")
     @with_options(words, "json")
     def show(answers: Answers, target: Target, as_json: bool) -> int:
-        if as_json and target.path.exists():
-            sys.stdout.buffer.write(_whole_lines(target.path))
+        ledger = LedgerReading(target.path, target.account, target.noted(), in_use=True)
+        if as_json:
+            sys.stdout.buffer.writelines(ledger.lines())
             return DONE
-        fold, days = Fold(automaton()), _Days()
-        place = _read(target, fold, days)
-        answers.tell(words("ledger.events", path=target.path, count=place.count, head=place.head))
-        for day in sorted(days.seen)[-_SHOWN_DAYS:]:
-            answers.tell(words("ledger.day", **{"day": day, **attrs.asdict(fold.sums(day))}))
-        for one in fold.open_families():
+        answers.tell(words("ledger.events", path=target.path, count=ledger.head.count, head=ledger.head))
+        for day in sorted({event.day for event in ledger.events()})[-_SHOWN_DAYS:]:
+            answers.tell(words("ledger.day", **{"day": day, **attrs.asdict(ledger.sums(day))}))
+        for one in ledger.open_reservations():
             answers.tell(words("ledger.open", day=one.day, report=one.report_id, item=one.item_id))
         return DONE
 
@@ -226,7 +264,7 @@ def _build_repair(words: Words) -> click.Command:
             clock=target.clock,
             automaton=automaton(),
             calendar=target.calendar,
-            known_heads=[head] if head else [],
+            known_heads=target.noted(*([head] if head else [])),
             confirm=confirmed,
         )
         if done is None:
@@ -246,7 +284,7 @@ def _build_audit(words: Words) -> click.Command:
     @with_options(words, "json")
     def audit(answers: Answers, target: Target, as_json: bool) -> int:
         del as_json
-        target.open().close()  # verified; a ledger in doubt has nothing to tell (27)
+        target.read()  # verified; a ledger in doubt has nothing to tell (27)
         found = conservation.audit(target.library, target.path, target.durable)
         for line in _account_lines(found, words):
             answers.tell(line)
@@ -293,29 +331,6 @@ def _build_accept_clock(words: Words) -> click.Command:
     return accept_clock
 
 
-@attrs.define
-class _Days:
-    """The quota days a ledger has events of."""
-
-    seen: set[str] = attrs.field(factory=set)
-
-
-def _read(target: Target, fold: Fold, days: _Days) -> Place:
-    """Read without a lock: a line that another process is writing right now is left out."""
-    end_bytes = len(_whole_lines(target.path)) if target.path.exists() else 0
-    place = scan(target.path, target.account, fold, Marks(), end_bytes=end_bytes)
-    if end_bytes:
-        with target.path.open("rb") as stream:
-            for line in stream.read(end_bytes).splitlines():
-                days.seen.add(json.loads(line)["day"])
-    return place
-
-
-def _whole_lines(path: Path) -> bytes:
-    data = path.read_bytes()
-    return data[: data.rfind(b"\n") + 1]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     return run_command(build, "ledger", arguments)
@@ -336,7 +351,12 @@ def _guarded(answers: Answers, run: Callable[[], int]) -> int:
         answers.warn("ledger.invalid", where=error.where, what=what)
         answers.warn("ledger.now", now=error.what_now if english else next_step.next)
         return INVALID
-    except (LockTimeout, LockUnusable) as error:
+    except LockUnusable as error:
+        if words.lang == "en":
+            print(f"{error}.", file=sys.stderr)
+        answers.warn("ledger.no_lock")
+        return FOUND
+    except LockTimeout as error:
         why = f"{error}." if words.lang == "en" else told(words.lang, str(error), words("ledger.held"))
         answers.warn("ledger.busy", why=why)
         return FOUND

@@ -29,6 +29,7 @@ from filelock import lock_descriptor, unlock_descriptor
 
 from hibor.clock import Clock
 from hibor.durable import Durable, DurableError
+from hibor.reading import read_kept
 
 LOCK_ORDER = ("library", "account", "ledger", "manifest")
 """Locks in the order in which a thread may take them (design 4)."""
@@ -238,7 +239,7 @@ class Lock:
 
     def _holder(self) -> str | None:
         try:
-            text = self.owner_path.read_text("utf-8", errors="replace").strip()
+            text = read_kept(self.owner_path).decode("utf-8", errors="replace").strip()
         except OSError:
             return None
         return text or None

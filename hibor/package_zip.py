@@ -57,6 +57,7 @@ from hibor.people.run_view import (
     read_json,
     read_time,
 )
+from hibor.reading import open_kept
 from hibor.want import read_wants
 
 STEP: Final = "export.write"
@@ -155,7 +156,7 @@ def _digest(path: Path) -> str | None:
     if path.is_symlink() or not path.is_file():
         return None
     digest = hashlib.sha256()
-    with path.open("rb") as stream:
+    with open_kept(path) as stream:
         while block := stream.read(_BLOCK_BYTES):
             digest.update(block)
     return digest.hexdigest()
@@ -256,7 +257,7 @@ def _pack(target: zipfile.ZipFile, one: Packed, when: tuple[int, int, int, int, 
     """Copy one PDF in and return the sha256 of what was packed. PDFs are stored: they hardly shrink."""
     digest = hashlib.sha256()
     with (
-        one.path.open("rb") as source,
+        open_kept(one.path) as source,
         target.open(_entry(one.name, when, zipfile.ZIP_STORED), "w", force_zip64=True) as sink,
     ):
         while block := source.read(_BLOCK_BYTES):

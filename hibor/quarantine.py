@@ -35,6 +35,7 @@ from hibor.people.commandline import (
 )
 from hibor.people.libraries import library_at
 from hibor.people.run_view import read_json, records_of
+from hibor.reading import open_kept
 
 STEP: Final = "export.write"
 _HEAD_BYTES: Final = 16
@@ -70,7 +71,7 @@ def refused_files(library: Library) -> list[Refused]:
 def _refused(library: Library, path: Path) -> Refused:
     facts = path.stat()
     since = datetime.fromtimestamp(facts.st_mtime, UTC)
-    with path.open("rb") as stream:
+    with open_kept(path) as stream:
         head = stream.read(_HEAD_BYTES)
     code = title = institution = None
     folder = library.refused_item(path)
@@ -151,7 +152,7 @@ def _build_copy(words: Words) -> click.Command:
         path = (output or Path(name)).absolute()
 
         def fill(stream: BinaryIO) -> None:
-            with (place.quarantine / name).open("rb") as source:
+            with open_kept(place.quarantine / name) as source:
                 shutil.copyfileobj(source, stream)
 
         durable = Durable(OsFileSystem(), SystemClock(), frozenset({STEP}))

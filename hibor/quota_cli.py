@@ -10,11 +10,11 @@ Rules of this file:
 from __future__ import annotations
 
 import csv
-import json
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,15 +22,15 @@ import attrs
 import click
 
 from generated.governance import ERROR_EXITS
-from generated.ledger import AUTOMATON
 from hibor.package.layout import Library
 from hibor.people.commandline import DONE, USAGE, Answers, Refusal, SpokenCommand, Words, run_command, shared
 from hibor.people.libraries import library_at
-from hibor.people.run_view import manifest_rows
+from hibor.people.run_view import manifest_rows, reader
 from hibor.quota.errors import LedgerInvalid
-from hibor.quota.family import Automaton
-from hibor.quota.fold import Fold
-from hibor.quota.scan import Marks, scan
+from hibor.quota.events import RESERVED
+from hibor.quota.index import noted_by_index
+from hibor.quota.noted import known_heads, ledgers_of
+from hibor.quota.reading import LedgerReading
 from hibor.quota.statement import DOWNLOAD, UNEXPLAINED, Entry, statement
 
 INVALID: Final = ERROR_EXITS["StateUncertain"]
@@ -71,44 +71,40 @@ class Use:
     institution: str | None = None
 
 
-def accounts_of(library: Library, named: str | None) -> Iterator[tuple[str, Path]]:
-    """(account, ledger file) of every ledger of a library, or of the named account."""
-    folder = library.ledger_dir or library.root / "quota"
-    if named is not None:
-        yield named, library.ledger(named)
-        return
-    for path in sorted(folder.glob("*/ledger.jsonl")):
-        with path.open("rb") as stream:
-            first = stream.readline()
-        try:
-            yield str(json.loads(first)["account"]), path
-        except (ValueError, KeyError, TypeError):
-            yield path.parent.name, path
+def ledgers_named(library: Library, account: str | None) -> list[tuple[str, Path]]:
+    """(account, ledger) of every ledger of a library, or of the named account. Raises `Refusal`."""
+    found = ledgers_of(library)
+    if account is None:
+        return found
+    its = [one for one in found if one[0] == account]
+    if not its:
+        known = ", ".join(name for name, _path in found) or "-"
+        raise Refusal("quota.no_account", exit_code=USAGE, account=account, known=known)
+    return its
 
 
-def uses_of(path: Path, account: str) -> list[Use]:
+def uses_of(library: Library, path: Path, account: str) -> list[Use]:
     """Every reservation of a ledger, oldest first. Raises `LedgerInvalid`."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    end_bytes = data.rfind(b"\n") + 1
-    scan(path, account, Fold(Automaton(AUTOMATON)), Marks(), end_bytes=end_bytes)
-    uses: dict[str, Use] = {}
-    for line in data[:end_bytes].splitlines():
-        event = json.loads(line)
-        if event["type"] == "RESERVED":
-            names = ("account", "day", "at", "report_id", "run_id", "item_id")
-            limit = event["data"].get("limit")
-            uses[event["family"]] = Use(
-                **{name: event[name] for name in names}, state="RESERVED", limit=limit
+    heads = [*known_heads(library, reader(), account), *noted_by_index(path, account)]
+    uses: dict[str | None, Use] = {}
+    for event in LedgerReading(path, account, heads, in_use=True).events():
+        if event.type == RESERVED:
+            uses[event.family] = Use(
+                account=event.account,
+                day=event.day,
+                at=event.at,
+                report_id=str(event.report_id),
+                run_id=str(event.run_id),
+                item_id=str(event.item_id),
+                state=RESERVED,
+                limit=event.data.get("limit"),
             )
-        elif event["family"] in uses:
-            use = uses[event["family"]]
-            if event["type"] in _STATES:
-                use.state = event["type"]
+        elif event.family in uses:
+            use = uses[event.family]
+            if event.type in _STATES:
+                use.state = event.type
             else:
-                use.file = event["type"]
+                use.file = event.type
     return list(uses.values())
 
 
@@ -158,16 +154,16 @@ def build(words: Words) -> click.Command:
         lang: str | None,
     ) -> int:
         del lang
-        if day is not None and not _DAY.fullmatch(day):
+        if day is not None and not _is_day(day):
             raise Refusal("quota.bad_day", exit_code=USAGE, day=day)
         answers = Answers(words, quiet=quiet, json_wanted=json_wanted or csv_wanted)
         place = library_at(library, task)
         uses: list[Use] = []
-        for name, path in accounts_of(place, account):
+        for name, path in ledgers_named(place, account):
             try:
-                found = uses_of(path, name)
+                found = uses_of(place, path, name)
             except LedgerInvalid as error:
-                raise Refusal("quota.invalid", exit_code=INVALID, account=name, line=error.line) from error
+                raise Refusal("quota.invalid", exit_code=INVALID, account=name, where=error.where) from error
             uses += [use for use in found if day is None or use.day == day]
         _name_reports(uses, place)
         by_account: dict[str, list[Use]] = defaultdict(list)
@@ -201,6 +197,13 @@ def build(words: Words) -> click.Command:
         return DONE
 
     return quota
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return _DAY.fullmatch(text) is not None and bool(date.fromisoformat(text))
+    except ValueError:
+        return False
 
 
 def _no_use(attribute: attrs.Attribute[Any], _value: Any) -> bool:

@@ -26,6 +26,7 @@ import cattrs
 from cattrs.errors import ForbiddenExtraKeysError
 
 from hibor.package.names import safe_component
+from hibor.reading import read_named
 from hibor.toml_lines import Place, key_lines
 
 Lang = Literal["zh", "en"]
@@ -89,7 +90,9 @@ class Policy:
 
 @attrs.frozen(kw_only=True)
 class Task:
-    """One task, complete and in range. `source` is the file it came from, None for the embedded default."""
+    """One task, complete and in range. `source` is the file it came from and `as_read` its bytes; None
+    for the embedded default.
+    """
 
     library: str
     account: str
@@ -103,6 +106,7 @@ class Task:
     quota: QuotaTask = QuotaTask()
     policy: Policy = Policy()
     source: Path | None = None
+    as_read: bytes | None = attrs.field(default=None, repr=False, eq=False)
 
     @classmethod
     def embedded(cls, library: Path | str = "hibor-library") -> Task:
@@ -131,23 +135,24 @@ def load_task(path: Path | str) -> Task:
     """Read and check a task file. Raises `TaskError` with file and line."""
     path = Path(path)
     name = str(path)
-    text = _read(path, name)
+    data = _read(path, name)
+    text = _text(data, name)
     try:
-        data = tomllib.loads(text)
+        values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"\(at line (\d+), column (\d+)\)", str(error))
         line = int(found.group(1)) if found else text.count("\n") + 1
         message = re.sub(r"\s*\(at [^)]*\)$", "", str(error))
         raise TaskError(name, line, f"not valid TOML: {message}") from error
     lines = key_lines(text)
-    problems = _shape_problems(data)
+    problems = _shape_problems(values)
     task: Task | None = None
     if not problems:
         try:
-            structured: Task = _CONVERTER.structure(data, Task)
+            structured: Task = _CONVERTER.structure(values, Task)
         except (cattrs.BaseValidationError, ForbiddenExtraKeysError) as error:
             raise TaskError(name, None, "; ".join(cattrs.transform_error(error))) from error
-        task = attrs.evolve(structured, source=path.absolute())
+        task = attrs.evolve(structured, source=path.absolute(), as_read=data)
         problems = list(_range_problems(task))
     if problems or task is None:
         raise _located(name, lines, problems)
@@ -217,11 +222,14 @@ def _placed(path: str | None, line: int | None, message: str) -> str:
     return f"{where}: {message}" if where else message
 
 
-def _read(path: Path, name: str) -> str:
+def _read(path: Path, name: str) -> bytes:
     try:
-        data = path.read_bytes()
+        return read_named(path)
     except OSError as error:
         raise TaskError(name, None, f"cannot be read: {error.strerror or error}") from error
+
+
+def _text(data: bytes, name: str) -> str:
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n")  # Notepad writes a BOM and CRLF
     except UnicodeDecodeError as error:
@@ -270,7 +278,8 @@ _KINDS: Final[Mapping[object, _Check]] = {
     Reuse: _STRING,
 }
 _TABLES: Final = (Select, QuotaTask, Policy)
-_NOT_IN_FILE: Final = frozenset({"source"})
+NOT_IN_FILE: Final = frozenset({"source", "as_read"})
+"""What a task knows beside the file's keys."""
 
 
 def _shape_problems(data: Mapping[str, Any]) -> list[_Problem]:
@@ -283,7 +292,7 @@ def _shape_problems(data: Mapping[str, Any]) -> list[_Problem]:
 
 
 def _table_problems(data: Mapping[str, Any], kind: type, place: Place) -> Iterable[_Problem]:
-    fields = {name: wanted for name, wanted in get_type_hints(kind).items() if name not in _NOT_IN_FILE}
+    fields = {name: wanted for name, wanted in get_type_hints(kind).items() if name not in NOT_IN_FILE}
     for key, value in data.items():
         here = (*place, key)
         if key not in fields:

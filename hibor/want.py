@@ -41,6 +41,7 @@ from hibor.people.commandline import (
 )
 from hibor.people.libraries import library_at
 from hibor.people.run_view import manifest_rows, read_time
+from hibor.reading import read_kept
 
 SCHEMA_VERSION: Final = 1
 STEP: Final = "want.append"
@@ -108,7 +109,7 @@ def want_path(library: Library) -> Path:
 def read_wants(library: Library) -> WantList:
     """The open wishes of a library: neither removed nor met by a report that came since."""
     try:
-        data = want_path(library).read_bytes()
+        data = read_kept(want_path(library))
     except OSError:
         return WantList()
     wants: dict[str, Want] = {}

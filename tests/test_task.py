@@ -78,7 +78,7 @@ def test_defaults(tmp_path: Path) -> None:
     task = load_task(put(tmp_path, MINIMAL))
     embedded = Task.embedded(tmp_path / "library")
     for field in attrs.fields(Task):
-        if field.name not in ("library", "account", "source"):
+        if field.name not in ("library", "account", "source", "as_read"):
             assert getattr(task, field.name) == getattr(embedded, field.name) == field.default
     assert (task.deadline_s, task.count, task.min_count, task.lang) == (600.0, 10, 0, "zh")
     assert task.select == Select() and task.select.since_days == 3 and task.select.pages_min == 0

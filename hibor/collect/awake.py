@@ -18,6 +18,7 @@ from typing import Final
 from hibor.collect.services import Services
 from hibor.device.errors import DeviceError
 from hibor.durable import DurableError
+from hibor.reading import read_kept
 
 NAMESPACE: Final = "global"
 KEY: Final = "stay_on_while_plugged_in"
@@ -53,7 +54,7 @@ def give_back(services: Services, serial_hash: str) -> bool:
     """Put the setting back as it was before a run changed it; False where there is nothing to give back."""
     path = awake_path(services.library.root, serial_hash)
     try:
-        before = str(json.loads(path.read_bytes())["before"])
+        before = str(json.loads(read_kept(path))["before"])
     except FileNotFoundError:
         return False
     except (OSError, ValueError, KeyError, TypeError):

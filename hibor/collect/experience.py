@@ -15,6 +15,7 @@ import attrs
 from hibor.durable import Durable, DurableError
 from hibor.package.journal import JournalInvalid, read_journal
 from hibor.package.layout import ItemFolder, Library
+from hibor.reading import read_kept
 
 PAGES_EXACT_AFTER: Final = 20
 """Page counts that agreed in a row before the app's page count is exact and no hint any more."""
@@ -71,7 +72,7 @@ def _page_counts(folders: list[ItemFolder], durable: Durable) -> Iterator[tuple[
 
 def _json(path: Any) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_kept(path))
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}

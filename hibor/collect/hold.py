@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 from hibor.durable import Durable, FileAlreadyThere
+from hibor.reading import read_kept
 
 
 def hold_path(ledger_folder: Path) -> Path:
@@ -30,7 +31,7 @@ def set_hold(ledger_folder: Path, durable: Durable, *, code: str, detail: str, a
 def read_hold(ledger_folder: Path) -> str | None:
     """Why new downloads of the account are stopped, None when they are not."""
     try:
-        values = json.loads(hold_path(ledger_folder).read_bytes())
+        values = json.loads(read_kept(hold_path(ledger_folder)))
         return f"{values['detail']} (since {values['at']}; `python -m hibor.doctor` ends this)"
     except FileNotFoundError:
         return None

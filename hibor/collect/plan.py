@@ -17,6 +17,7 @@ from typing import Any, Final
 from hibor.collect.selection import Choice, Holdings, LikelyDuplicate
 from hibor.collect.stops import RunStop
 from hibor.items.catalogue import CatalogueEntry
+from hibor.reading import read_named
 
 SCHEMA_VERSION: Final = 1
 _NO_PLAN: Final = "not a plan: take a file that --dry-run --plan has saved; rows may be deleted and reordered"
@@ -66,7 +67,7 @@ def plan_bytes(rows: Sequence[dict[str, Any]]) -> bytes:
 def read_plan(path: Path) -> list[tuple[str, str]]:
     """(report id, source) of the rows to collect. Raises RunStop for a file that is no plan."""
     try:
-        value = json.loads(path.read_text("utf-8-sig"))
+        value = json.loads(read_named(path).decode("utf-8-sig"))
     except OSError as error:
         raise RunStop("task_invalid", f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:

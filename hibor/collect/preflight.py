@@ -10,7 +10,6 @@ reserved.
 from __future__ import annotations
 
 import hashlib
-import json
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -33,14 +32,13 @@ from hibor.durable import Durable, DurableError
 from hibor.durable_fs import OsFileSystem
 from hibor.items.phone_cache import PhoneCache
 from hibor.locks import Locks, LockTimeout, LockUnusable, Takeover, lock_self_test
-from hibor.package.journal import JournalInvalid, read_journal
-from hibor.package.layout import ItemFolder, Library
+from hibor.package.layout import Library
 from hibor.package.manifest import ManifestInvalid
 from hibor.quota.day import QuotaCalendar, check_host_clock, check_phone_clock
 from hibor.quota.errors import LedgerInvalid, QuotaError
-from hibor.quota.events import Head
 from hibor.quota.family import Automaton
 from hibor.quota.ledger import Ledger
+from hibor.quota.noted import accounts_served, known_heads
 from hibor.task import Task
 
 KEY_HARMLESS = (
@@ -101,7 +99,7 @@ def check_ledger(task: Task, library: Library, durable: Durable, clock: Clock) -
     The heads that a library's runs have noted are those of one ledger, so a library serves one account.
     """
     path = library.ledger(task.account)
-    served = accounts_of(library)
+    served = accounts_served(library)
     if served and task.account not in served:
         owner = ", ".join(sorted(served))
         detail = f"this library keeps the books of account {owner}; account {task.account} needs another one"
@@ -137,54 +135,6 @@ def open_ledger(
         raise RunStop("lock_timeout", str(error)) from error
     except DurableError as error:
         raise RunStop("task_invalid", f"the ledger cannot be used: {error}") from error
-
-
-def known_heads(library: Library, durable: Durable) -> list[Head]:
-    """Ledger heads noted in terminals, run files and journals: a ledger shorter than one of them lost lines.
-    """
-    heads: list[Head] = []
-    for run in library.run_folders():
-        heads.extend(_head_in(run.run_json))
-        for folder in run.item_folders():
-            heads.extend(_head_in(folder.terminal))
-    for folder in open_folders_of(library):
-        try:
-            records = read_journal(folder.journal, durable).records
-        except (JournalInvalid, DurableError):
-            continue
-        noted = [record.data["ledger_head"] for record in records if "ledger_head" in record.data]
-        heads.extend(Head(head["count"], head["hash"]) for head in noted)
-    return heads
-
-
-def accounts_of(library: Library) -> set[str]:
-    """The accounts for which runs have been in this library, as far as their documents say."""
-    found = set()
-    for run in library.run_folders():
-        try:
-            found.add(str(json.loads(run.run_json.read_bytes())["task"]["account"]))
-        except (OSError, ValueError, TypeError, KeyError):
-            continue
-    return found
-
-
-def open_folders_of(library: Library) -> list[ItemFolder]:
-    """Item folders without a terminal, of every run."""
-    return [
-        folder
-        for run in library.run_folders()
-        for folder in run.item_folders()
-        if not folder.terminal.exists()
-    ]
-
-
-def _head_in(path: Path) -> list[Head]:
-    try:
-        value = json.loads(path.read_bytes())
-        head = value.get("ledger_head") or value.get("provenance", {}).get("ledger_head")
-        return [Head(head["count"], head["hash"])] if head else []
-    except (OSError, ValueError, AttributeError, TypeError, KeyError):
-        return []
 
 
 def open_phone(station: Station, task: Task, services: Services) -> PhoneFacts:

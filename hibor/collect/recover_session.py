@@ -20,6 +20,7 @@ from generated.governance import COMMAND_EXITS, RUN_STATUSES
 from hibor.clock import Clock, SystemClock
 from hibor.collect import preflight
 from hibor.collect.awake import give_back
+from hibor.collect.belonging import owner_of
 from hibor.collect.deadline import Deadline
 from hibor.collect.services import Services
 from hibor.collect.session import open_station
@@ -34,9 +35,11 @@ from hibor.messages import default_lang, text
 from hibor.package.layout import Library, new_run_id
 from hibor.package.manifest import Manifest
 from hibor.people.recover_telling import Telling
-from hibor.quota.errors import LedgerInvalid
+from hibor.quota.day import check_host_clock
+from hibor.quota.errors import LedgerInvalid, QuotaError
 from hibor.quota.events import parse_event
 from hibor.quota.ledger import Ledger
+from hibor.quota.noted import known_heads
 from hibor.quota.reading import LedgerReading
 from hibor.task import EMBEDDED_ACCOUNT, Task, TaskError, load_task, with_options
 
@@ -74,19 +77,23 @@ def recover_session(options: Mapping[str, Any]) -> int:
 
 
 def resolve(options: Mapping[str, Any]) -> tuple[Task, bool]:
-    """The task a recovery works for, and whether the library's own simulated phone is to be started."""
-    if options["task"]:
-        task = load_task(options["task"])
-        named = True
-    else:
-        task = Task.embedded()
-        named = bool(options["device"] or options["adb_server"])
+    """The task a recovery works for, and whether the library's own practice phone is to be started.
+
+    Open items are finished with the phone and the clock they were begun with, so the library decides; a task
+    only names it. Raises TaskError, ValueError.
+    """
+    task = load_task(options["task"]) if options["task"] else Task.embedded()
     task = with_options(
         task, library=options["library"], device=options["device"], profile=options["profile"]
     )
     if not task.library_path.is_dir():
         raise ValueError(f"there is no library {task.library}")
-    simulated = not named and Library(task.library_path).phone_state.is_dir()
+    library = Library(task.library_path)
+    owner, named = owner_of(library), bool(options["device"] or options["adb_server"])
+    if owner == "practice" and named:
+        raise ValueError(text(options["lang"] or default_lang(), "recover.practice_only", path=library.root))
+    unnamed = not named and not options["task"]
+    simulated = owner == "practice" or (owner is None and unnamed and library.phone_state.is_dir())
     account = options["account"] or (task.account if options["task"] else _only_account(task, options))
     return attrs.evolve(task, account=account), simulated
 
@@ -113,7 +120,7 @@ def _only_account(task: Task, options: Mapping[str, Any]) -> str:
 def _show(options: Mapping[str, Any], task: Task, telling: Telling) -> int:
     services = _services(task, SystemClock())
     library = services.library
-    heads = preflight.known_heads(library, services.durable)
+    heads = known_heads(library, services.durable)
     ledger = LedgerReading(library.ledger(task.account), task.account, heads)
     services.ledger = cast(Ledger, ledger)
     found, broken = leftovers.find(services, writes=False)
@@ -140,6 +147,8 @@ def _recover(options: Mapping[str, Any], task: Task, simulated: bool, telling: T
         library, takeover = preflight.open_library(task, durable, stack)
         if takeover is not None:
             telling.warn("takeover", owner=takeover.owner)
+        if simulated and options["task"]:
+            telling.warn("practice_phone")
         station = stack.enter_context(_station(options, task, simulated, telling))
         clock = SystemClock() if station is None else station.clock
         services = _services(task, clock)
@@ -148,6 +157,7 @@ def _recover(options: Mapping[str, Any], task: Task, simulated: bool, telling: T
         ledger = preflight.open_ledger(task, library, durable, clock, services.calendar)
         services.ledger = ledger
         stack.callback(ledger.close)
+        _check_clock(clock, ledger)
         phone = station is not None and _phone(station, task, services, telling)
         close = [_item_named(word, services, telling.lang) for word in options["close"]]
         done = recover_all(services, close=close)
@@ -198,9 +208,19 @@ def _station(
         try:
             station = stack.enter_context(open_station({**options, "scenario": None}, task, simulated))
         except RunStop as stop:
+            if simulated:
+                raise  # its clock is the only one that fits these books
             telling.without_phone(stop.code, stop.detail)
             station = None
         yield station
+
+
+def _check_clock(clock: Clock, ledger: Ledger) -> None:
+    """Refuse to add to a ledger with a clock that is behind it. Raises RunStop (CLOCK_INVALID)."""
+    try:
+        check_host_clock(clock.now(), ledger.last_at)
+    except QuotaError as error:
+        raise RunStop(error.failure, str(error)) from error
 
 
 def _phone(station: Station, task: Task, services: Services, telling: Telling) -> bool:

@@ -19,12 +19,14 @@ from generated.presence import STATES
 from generated.stamp import SPEC_SHA256
 from hibor import __version__
 from hibor.clock import SystemClock
+from hibor.collect.belonging import last_event_at, require_owner
 from hibor.collect.collector import Collector, Orders
-from hibor.collect.consent import confirm_retrigger, require_consent
+from hibor.collect.consent import confirm_retrigger, note_practice, require_consent
 from hibor.collect.deadline import Deadline
 from hibor.collect.governance import RunFacts
 from hibor.collect.interrupts import Interrupts
 from hibor.collect.plan import read_plan
+from hibor.collect.preflight import library_of
 from hibor.collect.station import (
     DEFAULT_SCENARIO,
     DEFAULT_TIME_SCALE,
@@ -33,7 +35,7 @@ from hibor.collect.station import (
     require_named,
     simulated_station,
 )
-from hibor.collect.stops import RunStop
+from hibor.collect.stops import RunStop, unusable
 from hibor.collect.telling import document_of, extras_of
 from hibor.collect.waiting import wait_for_phone
 from hibor.device.errors import DeviceError
@@ -44,7 +46,7 @@ from hibor.package.layout import new_run_id
 from hibor.package.manifest import ManifestInvalid
 from hibor.package.run_terminal import RunDocument, StopReason
 from hibor.people.progress import Progress, ProgressLog
-from hibor.task import Task, TaskError, foreign_path, load_task, with_options
+from hibor.task import NOT_IN_FILE, Task, TaskError, foreign_path, load_task, with_options
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
@@ -193,16 +195,20 @@ def check_plan(options: Mapping[str, Any]) -> None:
 def open_station(options: Mapping[str, Any], task: Task, simulated: bool) -> Iterator[Station]:
     """The phone a command works with: the simulated one, started and ended with this block, or a real one.
 
-    Raises RunStop.
+    A phone of the kind the library does not belong to is refused before anything is written. Raises RunStop.
     """
+    library = library_of(task)
+    require_owner(library, simulated=simulated)
     if simulated:
-        state = task.library_path / "sim-phone"
+        state = library.phone_state
         try:
             state.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RunStop("task_invalid", f"the library cannot be used: {error.strerror}") from error
-        scenario = options["scenario"] or DEFAULT_SCENARIO
-        with simulated_station(state, scenario, options["time_scale"] or DEFAULT_TIME_SCALE) as station:
+            raise unusable("the library", state, error) from error
+        scenario, scale = options["scenario"] or DEFAULT_SCENARIO, options["time_scale"] or DEFAULT_TIME_SCALE
+        newest = last_event_at(library.ledger(task.account))
+        with simulated_station(state, scenario, scale, not_before=newest) as station:
+            note_practice(library)
             yield station
         return
     try:
@@ -285,7 +291,7 @@ def _document(collector: Collector, station: Station) -> dict[str, Any]:
 
 
 def _task_values(task: Task) -> dict[str, Any]:
-    values = attrs.asdict(task, filter=lambda attribute, _value: attribute.name != "source")
+    values = attrs.asdict(task, filter=lambda attribute, _value: attribute.name not in NOT_IN_FILE)
     return dict(values)
 
 
@@ -397,9 +403,8 @@ def _write_run_files(collector: Collector, document: dict[str, Any], text: str) 
     durable = services.durable
     try:
         durable.make_folders(run.path, step="run.folder")
-        source = collector.task.source
-        if source is not None:
-            durable.write_once(run.task, Path(source).read_bytes(), step="run.task")
+        if collector.task.as_read is not None:
+            durable.write_once(run.task, collector.task.as_read, step="run.task")
         delivery = run_delivery(document, ledger_head=head, lang=collector.task.lang)
         durable.write_once(run.delivery, delivery.encode(), step="run.delivery")
         durable.write_once(run.run_json, text.encode(), step="run.terminal")

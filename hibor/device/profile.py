@@ -21,6 +21,7 @@ import cattrs
 from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError, IterableValidationError
 
 from hibor.device.profile_types import Profile
+from hibor.reading import read_named
 from hibor.toml_lines import Place, key_lines
 
 __all__ = [
@@ -135,7 +136,7 @@ def _read(path_or_name: str | Path) -> tuple[bytes, str]:
     if isinstance(path_or_name, str) and text in shipped_profiles():
         return resources.files("hibor").joinpath("profiles", f"{text}.toml").read_bytes(), f"{text}.toml"
     try:
-        return Path(path_or_name).read_bytes(), Path(path_or_name).name
+        return read_named(Path(path_or_name)), Path(path_or_name).name
     except OSError as error:
         known = ", ".join(shipped_profiles())
         raise ProfileError((f"{text}:1 cannot be read ({error.strerror}); shipped: {known}",)) from error

@@ -22,6 +22,7 @@ from hibor.device.profile import shipped_profiles
 from hibor.device.uitree import UiTree
 from hibor.doctor.case import Case, Shot
 from hibor.pdf.annotate import Mark, annotate_png
+from hibor.reading import read_named
 
 MOST_SHOTS: Final = 20
 
@@ -78,7 +79,7 @@ def _profile_text(case: Case) -> str:
         return ""
     named = case.profile_named
     if named is not None and named not in shipped_profiles() and Path(named).is_file():
-        return Path(named).read_text(encoding="utf-8-sig")
+        return read_named(Path(named)).decode("utf-8-sig")
     return f"# {profile.name} {profile.sha256}\n"
 
 

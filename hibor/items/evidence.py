@@ -25,6 +25,7 @@ from hibor.package.delivery import delivery_belongs_to
 from hibor.package.layout import ItemFolder
 from hibor.package.manifest import ManifestInvalid
 from hibor.package.terminal import PackageFileInvalid, check_package, read_terminal, read_timing
+from hibor.reading import read_kept
 
 if TYPE_CHECKING:
     from hibor.collect.services import Services
@@ -139,7 +140,7 @@ def _delivery(draft: Draft, folder: ItemFolder, services: Services) -> str:
     if services.files.facts(folder.delivery) is None:
         return "N"
     return (
-        "V" if delivery_belongs_to(folder.delivery.read_bytes(), draft.job.run_id, draft.job.item_id) else "I"
+        "V" if delivery_belongs_to(read_kept(folder.delivery), draft.job.run_id, draft.job.item_id) else "I"
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hibor.durable import FileFacts
+from hibor.reading import open_kept, read_kept
 
 _BLOCK_BYTES = 1 << 20
 
@@ -34,7 +35,7 @@ class FileReader:
         if known is not None and known[0] == key:
             return known[1]
         digest, size = hashlib.sha256(), 0
-        with open(path, "rb") as file:
+        with open_kept(path) as file:
             while block := file.read(_BLOCK_BYTES):
                 digest.update(block)
                 size += len(block)
@@ -61,4 +62,4 @@ class FileReader:
         """N when absent, V when `valid` accepts the bytes, I otherwise."""
         if self.facts(path) is None:
             return "N"
-        return "V" if valid(path.read_bytes(), about) else "I"
+        return "V" if valid(read_kept(path), about) else "I"

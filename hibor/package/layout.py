@@ -226,9 +226,14 @@ class Library:
         found = date.fromisoformat(day)
         return self.reports / f"{found.year:04}" / f"{found.month:02}"
 
+    @property
+    def ledger_root(self) -> Path:
+        """Folder of the accounts' ledger folders."""
+        return self.ledger_dir or self.root / "quota"
+
     def ledger_folder(self, account: str) -> Path:
         """The account's ledger folder."""
-        return (self.ledger_dir or self.root / "quota") / account_folder(account)
+        return self.ledger_root / account_folder(account)
 
     def ledger(self, account: str) -> Path:
         """The account's ledger."""

@@ -29,6 +29,7 @@ from hibor.package.journal import JournalInvalid, Record, read_journal
 from hibor.package.layout import ItemFolder, Library, RunFolder, is_run_id
 from hibor.package.manifest import Manifest, ManifestInvalid, ManifestRow
 from hibor.people.commandline import FOUND, Refusal
+from hibor.reading import read_kept
 
 DELIVERED: Final = ("SUCCESS", "DUPLICATE")
 LATEST: Final = "latest"
@@ -228,7 +229,7 @@ def load_run(library: Library, folder: RunFolder) -> RunView:
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object, empty when the file is missing or holds none."""
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_kept(path))
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -15,7 +15,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from hibor.durable import Durable, DurableError
 from hibor.package.journal import JournalInvalid, read_journal
 from hibor.package.layout import ItemFolder, Library
 from hibor.package.manifest import ManifestInvalid, ManifestRow, parse_row
+from hibor.reading import open_kept, read_kept
 
 STAGES: Final = ("selected", "reserved", "tapped", "pulled", "verified", "published", "manifest row")
 ITEM_BUCKETS: Final = ("delivered", "duplicate", "stopped", "failed", "kept", "unreadable")
@@ -154,7 +155,7 @@ def _read_item(folder: ItemFolder, run_id: str, durable: Durable) -> Item:
     try:
         records = read_journal(folder.journal, durable).records
         if folder.terminal.exists():
-            item.terminal = json.loads(folder.terminal.read_bytes())
+            item.terminal = json.loads(read_kept(folder.terminal))
             item.report_id = str(item.terminal["item"]["report_id"])
             item.source = str(item.terminal["item"]["source"])
             assert item.bucket in ITEM_BUCKETS
@@ -181,7 +182,7 @@ def read_rows(manifest: Path, findings: list[Finding]) -> tuple[ManifestRow, ...
     A run stops at the first of them; here the rest still has to be told.
     """
     rows: dict[str, ManifestRow] = {}
-    data = manifest.read_bytes() if manifest.exists() else b""
+    data = read_kept(manifest) if manifest.exists() else b""
     for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
         place = f"{manifest.name}:{number}"
         try:
@@ -200,7 +201,7 @@ def read_units(ledger: Path) -> dict[str, Unit]:
     units: dict[str, Unit] = {}
     if not ledger.exists():
         return units
-    with ledger.open("rb") as lines:
+    with open_kept(ledger) as lines:
         for line in lines:
             if not line.endswith(b"\n"):
                 break
@@ -223,16 +224,18 @@ def discovered(library: Library) -> int | None:
     """
     if not library.catalogue.exists():
         return None
-    try:
-        with closing(sqlite3.connect(f"file:{library.catalogue}?mode=ro", uri=True)) as database:
-            tables = [
-                row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-            ]
-            if "catalogue" not in tables:
-                return None
-            return int(database.execute(_COUNT_REPORTS).fetchone()[0])
-    except sqlite3.Error:
-        return None
+    for mode in ("mode=ro", "immutable=1"):  # the second where even the reader's own file cannot be made
+        with suppress(sqlite3.Error):
+            return _count_reports(f"{library.catalogue.absolute().as_uri()}?{mode}")
+    return None
+
+
+def _count_reports(uri: str) -> int | None:
+    with closing(sqlite3.connect(uri, uri=True)) as database:
+        tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        if "catalogue" not in tables:
+            return None
+        return int(database.execute(_COUNT_REPORTS).fetchone()[0])
 
 
 # -- judging ---------------------------------------------------------------------------------------
@@ -403,7 +406,7 @@ def _row_file(library: Library, row: ManifestRow, findings: list[Finding]) -> No
         findings.append(Finding("manifest row", row.manifest_row_id, f"its file {row.final_path} is gone"))
         return
     digest, size = hashlib.sha256(), 0
-    with path.open("rb") as file:
+    with open_kept(path) as file:
         while block := file.read(_BLOCK_BYTES):
             digest.update(block)
             size += len(block)

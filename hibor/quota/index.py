@@ -22,7 +22,7 @@ from typing import Any
 
 import attrs
 
-from hibor.quota.events import RESERVED
+from hibor.quota.events import RESERVED, Head
 from hibor.quota.fold import Family, Fold
 from hibor.quota.scan import Marks, Place
 
@@ -157,6 +157,16 @@ class Index:
         if not rows or rows[0][0] != self.state.place.count:
             raise BaseMoved
         return [row[1:] for row in rows if row[1] is not None]
+
+
+def noted_by_index(path: Path, account: str) -> list[Head]:
+    """The head that a ledger's index stands at: noted once, so the ledger has to contain it."""
+    index = Index.open(index_path(path))
+    if index is None:
+        return []
+    state = index.state
+    index.close()
+    return [state.place.head] if state.account == account else []
 
 
 def save_index(path: Path, state: IndexState, fold: Fold, marks: Marks, *, whole: bool) -> Index:

@@ -26,6 +26,7 @@ from hibor.quota.family import Automaton
 from hibor.quota.fold import Fold
 from hibor.quota.ledger import Ledger
 from hibor.quota.scan import Marks, check_heads, scan
+from hibor.reading import read_kept
 
 
 @attrs.frozen
@@ -93,7 +94,7 @@ def _unfinished(
             raise
     else:
         return None
-    data = path.read_bytes()
+    data = read_kept(path)
     start = data.rfind(b"\n", 0, len(data) - 1 if data.endswith(b"\n") else len(data)) + 1
     marks = Marks()
     place = scan(path, account, Fold(automaton), marks, end_bytes=start)
@@ -105,7 +106,7 @@ def _unrecorded(path: Path) -> list[Path]:
     """Side files that no REPAIRED event names, oldest name first."""
     named: set[str] = set()
     if path.is_file():
-        for line in path.read_bytes().split(b"\n"):
+        for line in read_kept(path).split(b"\n"):
             if f'"type":"{REPAIRED}"'.encode() in line:
                 named.add(json.loads(line)["data"].get("side_file", ""))
     return [side for side in sorted(path.parent.glob(f"{path.name}.unfinished-*")) if side.name not in named]

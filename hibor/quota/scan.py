@@ -18,6 +18,7 @@ import attrs
 from hibor.quota.errors import REPAIR_ADVICE, LedgerInvalid
 from hibor.quota.events import ZERO_HASH, Event, EventInvalid, Head, parse_event, sha256_hex
 from hibor.quota.fold import Fold, FoldRefused
+from hibor.reading import open_kept
 
 MARK_EVERY = 256
 """Distance in events between remembered offsets, for looking up an event by its number."""
@@ -75,7 +76,7 @@ def scan(
     """
     place = start or Place()
     try:
-        with path.open("rb") as stream:
+        with open_kept(path) as stream:
             stream.seek(place.size_bytes)
             last: tuple[Event, int, int, str] | None = None
             for event, size_bytes, offset, digest in _events(stream, path, account, place, end_bytes):
@@ -120,7 +121,7 @@ def hash_at(path: Path, place: Place, marks: Marks, seq: int) -> str:
         return place.hash
     number, offset = marks.nearest(seq)
     try:
-        with path.open("rb") as stream:
+        with open_kept(path) as stream:
             stream.seek(offset)
             for _ in range(seq - number):
                 stream.readline()
@@ -133,7 +134,7 @@ def read_event(path: Path, span: tuple[int, int]) -> Event:
     """Read one verified line again. Raises `LedgerInvalid` when it is no longer there."""
     offset, size_bytes = span
     try:
-        with path.open("rb") as stream:
+        with open_kept(path) as stream:
             stream.seek(offset)
             return parse_event(stream.read(size_bytes))
     except (OSError, EventInvalid) as error:

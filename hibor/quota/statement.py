@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from hibor.package.layout import Library
+from hibor.reading import read_kept
 
 if TYPE_CHECKING:
     from hibor.quota_cli import Use
@@ -97,7 +98,7 @@ def _runs(library: Library, account: str, day: str) -> Iterator[dict[str, Any]]:
     """
     for folder in library.run_folders():
         try:
-            document = json.loads(folder.run_json.read_bytes())
+            document = json.loads(read_kept(folder.run_json))
         except (OSError, ValueError):
             continue
         if (_quota(document).get("account"), _quota(document).get("day")) == (account, day):
@@ -116,7 +117,7 @@ def _tapped_at(library: Library, use: Use) -> str | None:
 
 def _intent_at(journal: Path) -> str | None:
     try:
-        for line in journal.read_bytes().splitlines():
+        for line in read_kept(journal).splitlines():
             record = json.loads(line)
             if record["event"] == "TRIGGER_INTENT":
                 return str(record["at"])

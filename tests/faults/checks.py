@@ -19,7 +19,6 @@ from fsm import FsmError, Tables, match_closure
 from generated.ledger import AUTOMATON
 from generated.steps import STEPS
 from hibor.clock import SystemClock
-from hibor.collect.preflight import known_heads
 from hibor.durable import Durable
 from hibor.durable_fs import FileSystem
 from hibor.items import leftovers
@@ -32,6 +31,7 @@ from hibor.package.terminal import PackageFileInvalid, check_package, read_termi
 from hibor.quota.errors import LedgerInvalid
 from hibor.quota.family import Automaton
 from hibor.quota.fold import Fold
+from hibor.quota.noted import known_heads
 from hibor.quota.repair import repair_ledger
 from hibor.quota.scan import Marks, check_heads, scan
 from tests.faults.disk import Image
