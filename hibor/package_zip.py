@@ -29,7 +29,7 @@ import click
 from hibor.clock import SystemClock
 from hibor.durable import Durable, DurableError, FileAlreadyThere
 from hibor.durable_fs import OsFileSystem
-from hibor.messages import advice
+from hibor.messages import item_advice
 from hibor.package.layout import Library
 from hibor.package.manifest import ManifestRow
 from hibor.package.names import safe_component
@@ -206,7 +206,7 @@ def _not_delivered(view: RunView, reports: Sequence[Packed], words: Words) -> It
         if one.item.get("report_id") in had:
             continue
         code = one.code or str(view.document.get("status") or "")
-        told = advice(words.lang, code)
+        told = item_advice(words.lang, code, one.detail)
         yield _missing(one.item, one.code, told.what, told.effect, told.next)
 
 

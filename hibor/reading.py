@@ -54,6 +54,14 @@ def first_line(path: Path) -> bytes:
         return stream.readline()
 
 
+def is_kept(path: Path) -> bool:
+    """Whether a regular file has the name; for SQLite, which would follow a link or wait for a FIFO."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
 def read_named(path: Path, most_bytes: int = MOST_NAMED_BYTES) -> bytes:
     """All bytes of a file that a person named. Raises `OSError`, `EFBIG` where it is longer than allowed."""
     with open(path, "rb") as stream:

@@ -25,6 +25,7 @@ import attrs
 import cattrs
 from cattrs.errors import ForbiddenExtraKeysError
 
+from hibor.messages import default_lang
 from hibor.package.names import safe_component
 from hibor.reading import read_named
 from hibor.toml_lines import Place, key_lines
@@ -152,7 +153,8 @@ def load_task(path: Path | str) -> Task:
             structured: Task = _CONVERTER.structure(values, Task)
         except (cattrs.BaseValidationError, ForbiddenExtraKeysError) as error:
             raise TaskError(name, None, "; ".join(cattrs.transform_error(error))) from error
-        task = attrs.evolve(structured, source=path.absolute(), as_read=data)
+        lang = structured.lang if "lang" in values else default_lang()
+        task = attrs.evolve(structured, lang=lang, source=path.absolute(), as_read=data)
         problems = list(_range_problems(task))
     if problems or task is None:
         raise _located(name, lines, problems)

@@ -231,6 +231,44 @@ def only_durable_changes_the_disk(source: Source) -> Iterator[Finding]:
             yield source.says(node, "opens a file for writing")
 
 
+# -- one place that reads --------------------------------------------------------------------------------
+
+READING_FILES = (
+    "hibor/reading.py",
+    "hibor/sim",  # the phone's own state
+    "hibor/messages/__init__.py",  # what comes with the program
+    "hibor/people/progress.py",
+    "hibor/device/profile.py",
+    "hibor/doctor/ports.py",  # /proc
+    "hibor/pdf/memory.py",
+)
+
+
+def only_reading_opens_files(source: Source) -> Iterator[Finding]:
+    """A plain open follows links and waits for a FIFO: what a library keeps is read by `hibor/reading.py`, or
+    by durable writes, which look first.
+    """
+    durable = re.fullmatch(r"hibor/durable(_\w+)?\.py", source.name)
+    if not source.inside("hibor") or source.inside(*READING_FILES) or durable:
+        return
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Call):
+            continue
+        function, plain = node.func, not node.args
+        if isinstance(function, ast.Name) and function.id == "open":
+            yield source.says(node, "opens a file")
+        elif isinstance(function, ast.Attribute) and (
+            function.attr == "read_text"
+            or (function.attr == "read_bytes" and plain)
+            or (function.attr == "open" and any(_is_mode(argument) for argument in node.args[:1]))
+        ):
+            yield source.says(node, f"calls .{function.attr}")
+
+
+def _is_mode(argument: ast.expr) -> bool:
+    return isinstance(argument, ast.Constant) and argument.value in ("r", "rb", "rt")
+
+
 # -- one clock -------------------------------------------------------------------------------------------
 
 CLOCK_FILES = ("hibor/clock.py", "hibor/sim", "hibor/pdf")  # the PDF workers are watched in real seconds
@@ -297,6 +335,7 @@ RULES: tuple[Callable[[Source], Iterable[Finding]], ...] = (
     run_time_code_never_imports_tools,
     compile_works_when_all_else_is_broken,
     only_durable_changes_the_disk,
+    only_reading_opens_files,
     only_the_clock_reads_the_time,
     files_are_short,
     functions_are_short,

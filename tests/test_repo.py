@@ -81,6 +81,12 @@ BREAKERS: dict[str, list[tuple[str, str]]] = {
         ("hibor/a.py", "os.fsync(3)"),
         ("hibor/a.py", "p.unlink()"),
     ],
+    "only_reading_opens_files": [
+        ("hibor/a.py", "p.read_bytes()"),
+        ("hibor/a.py", "p.read_text('utf-8')"),
+        ("hibor/a.py", "open(p, 'rb')"),
+        ("hibor/a.py", "p.open('rb')"),
+    ],
     "only_the_clock_reads_the_time": [
         ("hibor/a.py", "time.sleep(1)"),
         ("hibor/a.py", "x = datetime.now(UTC)"),

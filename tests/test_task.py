@@ -74,7 +74,18 @@ def test_the_file_of_design_9(tmp_path: Path) -> None:
     )
 
 
-def test_defaults(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("spoken", "lang"), [("zh_CN.UTF-8", "zh"), ("C.UTF-8", "en"), ("de_DE", "en")])
+def test_a_task_that_names_no_language_is_told_in_the_systems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoken: str, lang: str
+) -> None:
+    monkeypatch.delenv("HIBOR_LANG", raising=False)
+    monkeypatch.setenv("LC_ALL", spoken)
+    assert load_task(put(tmp_path, MINIMAL)).lang == lang
+    assert load_task(put(tmp_path, 'lang = "zh"\n' + MINIMAL)).lang == "zh"
+
+
+def test_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIBOR_LANG", "zh")
     task = load_task(put(tmp_path, MINIMAL))
     embedded = Task.embedded(tmp_path / "library")
     for field in attrs.fields(Task):

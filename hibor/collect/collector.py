@@ -87,6 +87,7 @@ class Collector:
     recovered: list[ItemResult] = attrs.field(factory=list)
     broken: list[Broken] = attrs.field(factory=list)
     selected: int = 0
+    more_match: bool = False  # reports beyond the task's `new_max`, while `count` is not reached
     quota: QuotaSummary = attrs.field(factory=QuotaSummary)
     plan_rows: list[dict[str, Any]] | None = None
     wall: StopReason | None = None
@@ -257,6 +258,7 @@ class Collector:
         entries = self._entries()
         selected, spare = self._select(entries, holdings_of(services, entries))
         self.selected = len(selected)
+        self.more_match = len(selected) < self.task.count and bool(spare)
         self._say_selected(selected)
         if self.orders.dry_run:
             self._show_plan(selected)

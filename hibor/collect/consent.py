@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from hibor.clock import SystemClock
+from hibor.collect.belonging import practice_record
 from hibor.collect.preflight import library_of
 from hibor.collect.station import Station
-from hibor.collect.stops import RunStop
+from hibor.collect.stops import RunStop, unusable
 from hibor.device.errors import DeviceError
 from hibor.durable import Durable, DurableError
 from hibor.durable_fs import OsFileSystem
+from hibor.locks import Locks
+from hibor.package.layout import Library
+from hibor.package.manifest import Manifest, ManifestInvalid
 from hibor.people.progress import Progress
 from hibor.quota.errors import LedgerInvalid
 from hibor.quota.events import RELEASED
@@ -50,23 +54,38 @@ def require_consent(station: Station, task: Task, progress: Progress, *, assume_
     )
 
 
+def note_practice(library: Library) -> None:
+    """Keep on record that the practice phone was used with a library, so that no real one is by mistake.
+
+    Raises RunStop where it cannot be written.
+    """
+    record = practice_record(library)
+    if not record.is_file():
+        _record(record, {"schema_version": 1, "model": None, "phone": "practice", "by": "start"})
+
+
 def confirm_retrigger(
     task: Task, reports: Collection[str], progress: Progress, *, simulated: bool, assume_yes: bool
 ) -> None:
     """Show what is known of each report that is to be downloaded once more, and ask.
 
-    Nobody is asked on a simulated phone, and for a report that was never paid for nothing is shown. Raises
-    RunStop when nobody confirms. A ledger in doubt is for the run itself to say.
+    Of a report that is delivered is said where it is: it is not downloaded again. Nobody is asked on a
+    simulated phone, and for a report that was never paid for nothing is shown. Raises RunStop when nobody
+    confirms. A ledger or manifest in doubt is for the run itself to say.
     """
     library = library_of(task)
     path = library.ledger(task.account)
-    if not reports or not path.is_file():
+    delivered = _delivered(library, reports) if reports else {}
+    for report, file in sorted(delivered.items()):
+        progress.warn("retrigger_delivered", report=report, file=file)
+    asked = sorted(set(reports) - delivered.keys())
+    if not asked or not path.is_file():
         return
     try:
         ledger = LedgerReading(path, task.account, [])
     except LedgerInvalid:
         return
-    paid = {report: ledger.history(report) for report in sorted(reports)}
+    paid = {report: ledger.history(report) for report in asked}
     before = [view for views in paid.values() for view in views if view.quota_state != RELEASED]
     for view in before:
         artifact = view.artifact
@@ -82,6 +101,23 @@ def confirm_retrigger(
             "task_invalid",
             "downloading a paid report again is confirmed: run again and type yes, or give --yes",
         )
+
+
+def _delivered(library: Library, reports: Collection[str]) -> dict[str, str]:
+    """The reports whose file is in the library with the size on record, and where."""
+    durable = Durable(OsFileSystem(), SystemClock(), frozenset())
+    found: dict[str, str] = {}
+    try:
+        rows = Manifest(library.manifest, durable, Locks(durable, SystemClock())).rows()
+        for row in rows:
+            if row.report_id in reports and row.final_path is not None:
+                facts = durable.stat(library.absolute(row.final_path))
+                found.pop(row.report_id, None)
+                if facts is not None and facts.st_size == row.bytes:
+                    found[row.report_id] = row.final_path
+    except (ManifestInvalid, DurableError, OSError, ValueError):
+        return {}
+    return found
 
 
 def _confirmed(progress: Progress, model: str) -> bool:
@@ -106,4 +142,4 @@ def _record(path: Path, values: dict[str, Any]) -> None:
             path, (json.dumps(values, ensure_ascii=False) + "\n").encode(), step="library.consent"
         )
     except DurableError as error:
-        raise RunStop("task_invalid", f"the library cannot be used: {error}") from error
+        raise unusable("the library", path.parent.parent, error) from error

@@ -13,6 +13,7 @@ from copy import copy
 
 from hibor.clock import Clock
 from hibor.items.failures import EffectFailure
+from hibor.messages import RUN_INTERRUPTED
 
 
 class Deadline:
@@ -64,12 +65,17 @@ class Deadline:
         """True when nothing may become durable in time any more."""
         return self.interrupted or self._clock.monotonic_s() > self._hard_s
 
+    @property
+    def over(self) -> str:
+        """What ended the window, for details: the same code stands for both (ruling R26)."""
+        return RUN_INTERRUPTED if self.interrupted else "the window closed"
+
     def require_phone_time(self, need_s: float = 0.0) -> None:
         """Raise the failure `deadline` when fewer than `need_s` seconds of phone work are left."""
         if self.remaining_s() <= need_s:
-            raise EffectFailure("deadline", "the window closed before this step began")
+            raise EffectFailure("deadline", f"{self.over} before this step began")
 
     def require_host_time(self) -> None:
         """Raise the failure `deadline` when the hard deadline has passed."""
         if self.hard_passed:
-            raise EffectFailure("deadline", "the window closed before this step began")
+            raise EffectFailure("deadline", f"{self.over} before this step began")

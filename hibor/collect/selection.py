@@ -146,8 +146,8 @@ def choose(
 def _choice(
     entry: CatalogueEntry, task: Task, holdings: Holdings, retrigger: frozenset[str]
 ) -> Choice | None:
-    if entry.report_id in retrigger:
-        return Choice(entry, retrigger=True)
+    if entry.report_id in retrigger and entry.report_id not in holdings.copies:
+        return Choice(entry, retrigger=True)  # of one that is here already nothing is to be paid again
     if task.policy.reuse != "never":
         copy = holdings.copies.get(entry.report_id)
         if copy is not None:

@@ -344,7 +344,8 @@ def _tell_outcome(document: Mapping[str, Any], progress: Progress, collector: Co
         progress.deadline = None
         missing, left = _missing(document), (document["quota"] or {}).get("safe_after")
         if missing:
-            progress.warn("missing", missing=missing)
+            interrupted = collector.deadline.interrupted
+            progress.warn("missing_interrupted" if interrupted else "missing", missing=missing)
         failed = reason is not None and document["exit_code"] != 0
         if "plan" in document["counts"]:
             _tell_plan(document["counts"]["plan"], progress, collector)

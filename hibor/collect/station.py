@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -76,17 +77,21 @@ def require_named(station: Station) -> None:
 
 
 @contextmanager
-def simulated_station(state_dir: Path, scenario: str | Path, time_scale: float) -> Iterator[Station]:
+def simulated_station(
+    state_dir: Path, scenario: str | Path, time_scale: float, *, not_before: datetime | None = None
+) -> Iterator[Station]:
     """The practice phone beside the library, behind our own adb server; both end with this block.
 
-    Raises RunStop.
+    Its clock begins at `not_before` (aware) at the earliest: the library's last event. Raises RunStop.
     """
     from hibor.sim.process import PhoneStartError, start_phone
     from hibor.sim.server import PrivateAdbServer, ServerError
 
     with ExitStack() as stack:
         try:
-            phone = stack.enter_context(start_phone(state_dir, scenario, time_scale, embedded=True))
+            phone = stack.enter_context(
+                start_phone(state_dir, scenario, time_scale, embedded=True, not_before=not_before)
+            )
         except PhoneStartError as error:
             if error.busy:
                 raise RunStop("BUSY", "another run uses this library's practice phone") from error

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
 from fsm import failure_code
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 class RunStop(Exception):
@@ -44,3 +52,24 @@ class RunStop(Exception):
     def writes(self) -> bool:
         """Whether the run's own files may still be written."""
         return not (self.busy or self.uncertain)
+
+
+def unusable(what: str, path: Path, error: Exception) -> RunStop:
+    """How a run stops over a file or folder of its library: which one, and why; of a full disk how much is
+    left.
+
+    `error` is an OSError, or an error of ours with the OSError as its cause.
+    """
+    cause = error if isinstance(error, OSError) else error.__cause__
+    if isinstance(cause, OSError) and cause.errno in _FULL:
+        room = f"{_free_bytes(path) / 1e6:.1f} MB are free for {path}; make room there"
+        return RunStop("task_invalid", f"the disk is full: {room} ({os.strerror(cause.errno)})")
+    where = getattr(error, "path", None) or path
+    why = error.strerror if isinstance(error, OSError) and error.strerror else getattr(error, "detail", error)
+    return RunStop("task_invalid", f"{what} cannot be used: {where}: {why}")
+
+
+def _free_bytes(path: Path) -> int:
+    """Room on the disk of the nearest folder that exists."""
+    there = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
+    return shutil.disk_usage(there).free

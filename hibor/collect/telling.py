@@ -57,6 +57,8 @@ def _stop_reason(run: Collector, facts: RunFacts) -> StopReason | None:
         return StopReason(RunStop("disk_uncertain", "").code, run.broken[0].why)
     if run.wall is not None:
         return run.wall
+    if facts.interrupted:
+        return StopReason("INTERRUPTED", "ended by a signal before the run was through")
     undelivered = {item["item_id"] for item in facts.undelivered}
     for one in run.results:
         if one.result.item["item_id"] in undelivered:
@@ -81,10 +83,20 @@ def _shortfall(run: Collector, facts: RunFacts) -> StopReason | None:
         return StopReason("DISCOVERY_INCOMPLETE", run.reading.incomplete)
     if run.reading is None or len(facts.delivered) >= _wanted(run):
         return None
-    if not facts.items:
+    if not facts.items and not run.more_match:
         return StopReason("NOTHING_NEW", "nothing in the list matches the task and is not had already")
-    detail = f"{len(facts.delivered)} of at most {run.task.count} reports match the task"
-    return StopReason("FEWER_THAN_COUNT", detail)
+    came = f"{len(facts.delivered)} of at most {run.task.count} reports"
+    if run.more_match:
+        most = run.task.quota.new_max
+        return StopReason(
+            "FEWER_THAN_COUNT", f"{came}: more match, and a run downloads at most {most} (new_max)"
+        )
+    if run.duplicates:
+        left_out = len(run.duplicates)
+        return StopReason(
+            "FEWER_THAN_COUNT", f"{came}: {left_out} more match and are left out as likely duplicates"
+        )
+    return StopReason("FEWER_THAN_COUNT", f"{came} match the task")
 
 
 def extras_of(run: Collector) -> dict[str, Any]:

@@ -250,7 +250,8 @@ class ItemRun:
         if order.closes:
             self._closed(order, after)
         elif self._late(order):
-            raise EffectFailure("persist_late", "this step became durable after the window closed")
+            over = self.services.deadline.over
+            raise EffectFailure("persist_late", f"this step became durable after {over}")
 
     def _do_steps(self, order: WorkOrder) -> None:
         """Do the steps in order; one whose every move stands already (C02 gone on with) is not done again."""

@@ -41,7 +41,7 @@ class Leftover:
     """One item without a terminal: where it stands and what the recovery table says.
 
     `opened_at` and `since` are the times of its first and last record; `kept_code` is the code it was kept
-    with.
+    with, `kept_detail` what the log says of it.
     """
 
     folder: ItemFolder
@@ -52,6 +52,7 @@ class Leftover:
     opened_at: str
     since: str
     kept_code: str | None = None
+    kept_detail: str | None = None
 
     @property
     def paid(self) -> bool:
@@ -120,8 +121,9 @@ def understand(folder: ItemFolder, services: Services, *, writes: bool = True) -
     action = services.tables.recovery[draft.job.lane].get(node, {}).get(draft.mark)
     if action is None:
         raise ContractError(f"{node} after {draft.mark}: no recovery action")
-    kept = next((record.data["code"] for record in reversed(records) if record.event == "KEPT"), None)
-    return Leftover(folder, draft, node, draft.mark, action, records[0].at, records[-1].at, kept)
+    kept = next((record.data for record in reversed(records) if record.event == "KEPT"), {})
+    code, detail = kept.get("code"), kept.get("detail")
+    return Leftover(folder, draft, node, draft.mark, action, records[0].at, records[-1].at, code, detail)
 
 
 def _records(folder: ItemFolder, services: Services) -> tuple[Record, ...]:

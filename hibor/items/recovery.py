@@ -7,7 +7,7 @@ The order is fixed, so that a recovery that ended half-way goes on where it was 
 3. items, paid ones first, each to the end of what can be done now;
 4. items that were asked for, or are older than the age limit, are closed where a closure accepts them
   (ruling R10);
-5. refused files older than their limit leave the quarantine.
+5. refused files older than their limit leave the quarantine, and half-written files the library.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from hibor.durable import DurableError
 from hibor.items import leftovers
 from hibor.items.item import ItemResult
 from hibor.items.leftovers import Broken, Leftover
+from hibor.items.tidy import tidy
 from hibor.locks import Locks, LockTimeout, LockUnusable
 from hibor.quota.errors import LedgerInvalid
 from hibor.quota.events import Event
@@ -86,6 +87,7 @@ def recover_all(
         services.deadline = window
     services.attempted_reports = leftovers.attempted_reports(done.kept, done.broken)
     done.expired = empty_quarantine(services)
+    tidy(services)
     return done
 
 

@@ -24,6 +24,8 @@ Lang = Literal["zh", "en"]
 LANGS: Final[tuple[Lang, Lang]] = ("zh", "en")
 _WORD_SECTIONS: Final = ("codes", "statuses", "stop_words")
 _PRIMARY_CHINESE: Final = 0x04
+RUN_INTERRUPTED: Final = "the run was interrupted"
+"""In the detail of everything that an interrupt stopped."""
 _IDEOGRAPH: Final = re.compile("[\u3400-\u9fff]")
 _ENGLISH: Final = re.compile(r"\b[A-Za-z]{2,}(?: [a-z]{2,}){2,}")
 
@@ -69,6 +71,18 @@ def advice(lang: str, word: str) -> Advice:
         if word in texts[section]:
             return Advice(**texts[section][word])
     raise KeyError(word)
+
+
+def item_advice(lang: str, code: str, detail: str | None) -> Advice:
+    """The three sentences of an item's code. One that an interrupt stopped has the window's code (ruling R26)
+    and is told as interrupted. Raises `KeyError`.
+    """
+    return advice(lang, "INTERRUPTED" if was_interrupted(detail) else code)
+
+
+def was_interrupted(detail: str | None) -> bool:
+    """Whether a detail says that a person ended the run, and not its window."""
+    return RUN_INTERRUPTED in (detail or "")
 
 
 def failure_text(lang: str, word: str) -> str:

@@ -131,11 +131,19 @@ class Progress:
             raw.write(f"{self._texts[key]}\n".encode(stream.encoding or "utf-8", "replace"))
 
     def _tell(self, line: str, *, warning: bool) -> None:
-        left = "" if self.deadline is None else f"[{self.deadline.remaining_s():4.0f} s] "
+        left = self._left()
         if self._shown and self.board is not None:
             self.board.event(f"{left}{line.strip()}", warning=warning)
         else:
             self._write(f"{left}{line}")
+
+    def _left(self) -> str:
+        """What stands before a line: the time that is left, while a window runs."""
+        if self.deadline is None:
+            return ""
+        if self.deadline.interrupted:
+            return self._texts["left_interrupted"]
+        return self._texts["left"].format(left=self.deadline.remaining_s())
 
     def _write(self, text: str) -> None:
         stream = self._stream or sys.stderr

@@ -12,7 +12,7 @@ from fsm import Tables
 from generated.governance import GUARD_RAILS
 from hibor.items.leftovers import Broken, Leftover, closable
 from hibor.items.recovery import Recovered
-from hibor.messages import advice, text, told
+from hibor.messages import advice, text, told, was_interrupted
 
 SCHEMA_VERSION = 1
 
@@ -137,7 +137,8 @@ class Telling:
         age = max(leftover.age(now), timedelta())  # a practice phone's clock may be ahead of ours
         action = text(self.lang, f"recover.actions.{leftover.action}")
         if leftover.kept_code is not None:
-            action = text(self.lang, "recover.kept_with", action=action, code=leftover.kept_code)
+            key = "kept_interrupted" if was_interrupted(leftover.kept_detail) else "kept_with"
+            action = text(self.lang, f"recover.{key}", action=action, code=leftover.kept_code)
         return [
             leftover.draft.job.item_id,
             leftover.node,
@@ -177,6 +178,7 @@ def _leftover(leftover: Leftover, now: datetime) -> dict[str, Any]:
         "mark": leftover.mark,
         "action": leftover.action,
         "kept_code": leftover.kept_code,
+        "kept_detail": leftover.kept_detail,
         "closable": closable(leftover, Tables.default()),
         "opened_at": leftover.opened_at,
         "age_s": max(0, round(leftover.age(now).total_seconds())),  # a practice phone's clock may be ahead

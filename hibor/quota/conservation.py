@@ -25,7 +25,7 @@ from hibor.durable import Durable, DurableError
 from hibor.package.journal import JournalInvalid, read_journal
 from hibor.package.layout import ItemFolder, Library
 from hibor.package.manifest import ManifestInvalid, ManifestRow, parse_row
-from hibor.reading import open_kept, read_kept
+from hibor.reading import is_kept, open_kept, read_kept
 
 STAGES: Final = ("selected", "reserved", "tapped", "pulled", "verified", "published", "manifest row")
 ITEM_BUCKETS: Final = ("delivered", "duplicate", "stopped", "failed", "kept", "unreadable")
@@ -222,7 +222,7 @@ def discovered(library: Library) -> int | None:
     """How many reports the catalogue knows; None without one that can be read. Its note of how far the list
     was read is no report.
     """
-    if not library.catalogue.exists():
+    if not is_kept(library.catalogue):
         return None
     for mode in ("mode=ro", "immutable=1"):  # the second where even the reader's own file cannot be made
         with suppress(sqlite3.Error):

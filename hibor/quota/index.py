@@ -25,6 +25,7 @@ import attrs
 from hibor.quota.events import RESERVED, Head
 from hibor.quota.fold import Family, Fold
 from hibor.quota.scan import Marks, Place
+from hibor.reading import is_kept
 
 VERSION = 1
 FULL_VERIFY_EVERY_S = 86400.0
@@ -94,7 +95,7 @@ class Index:
     @classmethod
     def open(cls, path: Path) -> Index | None:
         """Open an existing index; None when there is none that can be used."""
-        if not path.is_file():
+        if not is_kept(path):
             return None
         connection: sqlite3.Connection | None = None
         try:

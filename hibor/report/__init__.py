@@ -14,11 +14,11 @@ Rules of this package:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from hibor.durable import Durable, FileAlreadyThere
+from hibor.durable import Durable, DurableError, FileAlreadyThere
 from hibor.durable_parts import FileFacts
 from hibor.messages import Lang
 from hibor.package.layout import Library
@@ -51,13 +51,23 @@ def write_run_report(durable: Durable, library: Library, run_id: str, lang: Lang
         path = folder.report if number == 1 else folder.path / f"report-{number}.html"
         if durable.stat(path) is None:
             try:
-                durable.write_once(path, page(), step=STEP)
+                _write(durable, path, page)
             except FileAlreadyThere:
                 continue  # another process took the name just now
             return path
         if _holds(durable, path, page()):
             return path
     raise FileExistsError(f"{folder.run_id} has {_OTHERS_LIMIT} reports")
+
+
+def _write(durable: Durable, path: Path, page: Callable[[], Iterator[bytes]]) -> None:
+    """Write the page; once more where a recovery took its half-written file for one that was left."""
+    try:
+        durable.write_once(path, page(), step=STEP)
+    except FileAlreadyThere:
+        raise
+    except DurableError:
+        durable.write_once(path, page(), step=STEP)
 
 
 def _holds(durable: Durable, path: Path, pieces: Iterator[bytes]) -> bool:

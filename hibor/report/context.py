@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from hibor.messages import Lang, advice, reason_text
+from hibor.messages import Lang, advice, item_advice, reason_text
 from hibor.people.commandline import Words
 from hibor.people.run_view import ItemView, RunView, read_time
 from hibor.report.render import Rows
@@ -154,7 +154,7 @@ def _quota(view: RunView) -> Values | None:
 def _item(one: ItemView, view: RunView, words: Words, beside: Path, *, pictured: bool) -> Values:
     """One row of the outcome table, with its evidence."""
     item, lang = one.item, words.lang
-    told = advice(lang, one.code) if one.code and not one.delivered else None
+    told = item_advice(lang, one.code, one.detail) if one.code and not one.delivered else None
     path = item.get("final_path")
     shown = isinstance(path, str) and one.final_there
     files = [

@@ -8,12 +8,15 @@ asked (`--until-eof`), when its stdin closes; each way saves the state. One proc
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from types import FrameType
 
@@ -27,11 +30,16 @@ from hibor.sim.adbd import Adbd
 from hibor.sim.phone import OTHER_SERIAL_NUMBER, SimPhone
 from hibor.sim.process import EXIT_BUSY
 from hibor.sim.scenario import Scenario, ScenarioError, load_scenario, scenario_names
-from hibor.sim.state import Heartbeat, start_clock
+from hibor.sim.state import Heartbeat, PhoneDamaged, start_clock
 
 PARENT_CHECK_S = 0.5
 AHEAD = 15
 LOCK_WAIT_S = 2.0
+_MOMENT = click.DateTime(["%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%dT%H:%M:%S%z"])
+_ODD_FILE = (errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.EINVAL, errno.ELOOP, errno.ENXIO)
+"""Something that is not the phone's lies where one of its files or folders should be."""
+LATEST_END_S = 8.0
+"""Shorter than its starter waits before it ends the phone (`STOP_LIMIT_S`)."""
 
 
 class _Parent:
@@ -83,12 +91,14 @@ class _End:
         self._over.set()
 
     def watch_stdin(self) -> None:
-        """End when stdin closes."""
+        """End when stdin closes; also a phone that hangs in its start, where nobody waits for that word."""
 
         def run() -> None:
             while os.read(0, 4096):
                 pass
             self._over.set()
+            time.sleep(LATEST_END_S)
+            os._exit(1)
 
         threading.Thread(target=run, name="sim-stdin", daemon=True).start()
 
@@ -106,9 +116,21 @@ def _print_scenarios(context: click.Context, option: click.Parameter, wanted: bo
         context.exit()
 
 
-def _run(folder: Path, scenario: Scenario, port: int, scale: float, embedded: bool, end: _End) -> None:
+@attrs.frozen
+class _Life:
+    """How a phone lives: its scenario, its port (0: any free one) and its time line."""
+
+    scenario: Scenario
+    port: int
+    scale: float
+    embedded: bool
+    not_before: datetime | None
+
+
+def _run(folder: Path, life: _Life, end: _End) -> None:
     """Live until `end` says so."""
-    clock = start_clock(folder, scale, embedded)
+    scenario, port, scale = life.scenario, life.port, life.scale
+    clock = start_clock(folder, scale, life.embedded, life.not_before)
     phones = [SimPhone(folder, scenario, clock)]
     if scenario.phone.second_device:
         alone = attrs.evolve(scenario, faults=())
@@ -158,6 +180,7 @@ def build(words: Words) -> click.Command:
         "--time-scale", type=click.FloatRange(0.01, 10_000), metavar="X", default=1.0, help=said("time_scale")
     )
     @click.option("--embedded", is_flag=True, help=said("embedded"))
+    @click.option("--not-before", type=_MOMENT, default=None, metavar="TIME", help=said("not_before"))
     @click.option("--parent-pid", type=int, default=None, help=said("parent_pid"))
     @click.option("--until-eof", is_flag=True, help=said("until_eof"))
     @click.option("--lang", type=click.Choice(LANGS), expose_value=False, help=words("common.lang"))
@@ -167,7 +190,7 @@ def build(words: Words) -> click.Command:
     )
     def sim(
         port: int, state_dir: Path | None, scenario_name: str, time_scale: float, embedded: bool,
-        parent_pid: int | None, until_eof: bool,
+        not_before: datetime | None, parent_pid: int | None, until_eof: bool,
     ) -> int:
         if state_dir is None:
             raise Refusal("sim.no_state")
@@ -177,25 +200,29 @@ def build(words: Words) -> click.Command:
         except ScenarioError as error:
             why = told(words.lang, str(error), words("sentences.bad_file"))
             raise Refusal("sim.no_scenario", name=scenario_name, why=why) from error
-        return _live(state_dir.absolute(), scenario, port, time_scale, embedded, until_eof, end)
+        life = _Life(scenario, port, time_scale, embedded, not_before)
+        return _live(state_dir.absolute(), life, until_eof, end)
 
     return sim
 
 
-def _live(
-    state_dir: Path, scenario: Scenario, port: int, scale: float, embedded: bool, until_eof: bool, end: _End
-) -> int:
+def _live(state_dir: Path, life: _Life, until_eof: bool, end: _End) -> int:
     """Run the phone on its folder, alone; the process ends in here when all went well."""
     try:
         state_dir.mkdir(parents=True, exist_ok=True)
         if until_eof:
             end.watch_stdin()
         with FileLock(state_dir / "phone.lock", timeout=LOCK_WAIT_S):
-            _run(state_dir, scenario, port, scale, embedded, end)
+            _run(state_dir, life, end)
         _leave()
+    except PhoneDamaged as error:
+        raise Refusal("sim.damaged", path=error.path, why=error.why, folder=state_dir) from error
     except Timeout as error:
         raise Refusal("sim.busy", exit_code=EXIT_BUSY, path=state_dir) from error
     except OSError as error:
+        if error.errno in _ODD_FILE:
+            damaged = {"path": error.filename, "why": error.strerror or type(error).__name__}
+            raise Refusal("sim.damaged", folder=state_dir, **damaged) from error
         raise Refusal("sim.no_start", why=error.strerror or type(error).__name__) from error
     return DONE
 

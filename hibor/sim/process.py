@@ -8,14 +8,17 @@ us, and it also watches our process number. It is stopped by its own handle only
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import threading
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from hibor.clock import ScaledClock
 from hibor.sim.state import PDF_FOLDER, phone_clock
@@ -103,15 +106,46 @@ def _why_silent(state_dir: Path) -> str:
     return "the simulated phone did not answer"
 
 
+def _open_log(path: Path) -> BinaryIO:
+    """The phone's log, for appending. Raises PhoneStartError where none can be, and never waits for a FIFO's
+    reader.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path, flags, 0o644)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "something that is no file lies in its place")
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise PhoneStartError(_why_silent(path.parent)) from error
+        raise PhoneStartError(
+            f"{path} cannot be used ({error.strerror}). Delete the folder {path.parent} and say the command "
+            "again: a new practice phone is made; the library keeps its reports and books."
+        ) from error
+    return os.fdopen(descriptor, "ab")
+
+
+def _said(log_path: Path, start: int) -> str:
+    """What a phone that ended said in its log from `start` on; of a defect its last line and the place of
+    the rest.
+    """
+    said = log_path.read_bytes()[start:].decode(errors="replace").strip()
+    if "Traceback (most recent call last)" in said:
+        return f"{said.splitlines()[-1]}; {log_path} says more"
+    return said
+
+
 def start_phone(
     state_dir: Path, scenario: str | Path = "default", time_scale: float = 1.0,
     parent_pid: int | None = None, *, port: int = 0, embedded: bool = False,
+    not_before: datetime | None = None,
 ) -> RunningPhone:
     """Start a phone on `state_dir` and wait until it answers.
 
     `scenario` is a name or a file; `parent_pid` (default: this process) is whom the phone dies with;
-    `embedded` starts its day at 09:00. Raises `PhoneStartError`, e.g. for a broken scenario or a state
-    folder in use.
+    `embedded` starts its day at 09:00, and `not_before` (aware) is the earliest its clock begins. Raises
+    `PhoneStartError`, e.g. for a broken scenario or a state folder in use.
     """
     state_dir = state_dir.absolute()
     state_dir.mkdir(parents=True, exist_ok=True)
@@ -122,9 +156,11 @@ def start_phone(
     ]
     if embedded:
         command.append("--embedded")
+    if not_before is not None:
+        command += ["--not-before", not_before.isoformat()]
     log_path = state_dir / "phone.log"
-    with log_path.open("ab") as log:
-        log_start = log.tell()
+    with _open_log(log_path) as log:
+        log_start = log.seek(0, os.SEEK_END)
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
             # Its own group: Ctrl-C in the console is the collector's to handle; the phone must outlive it.
@@ -134,9 +170,8 @@ def start_phone(
     ready = _first_line(process, state_dir / PDF_FOLDER)
     if ready is None:
         _end(process)
-        said = log_path.read_bytes()[log_start:].decode(errors="replace").strip()
         busy = process.returncode == EXIT_BUSY
-        raise PhoneStartError(said or _why_silent(state_dir), busy=busy)
+        raise PhoneStartError(_said(log_path, log_start) or _why_silent(state_dir), busy=busy)
     return RunningPhone(process, state_dir, ready)
 
 

@@ -5,7 +5,8 @@ kill leaves the old or the new state; PDFs are made on demand into `pdf/` and ma
 `clock.json` holds the three values of the phone's time line, so that another process reads the same
 clock; `heartbeat.json` holds a time the line has not passed yet. A time line never starts before the last
 heartbeat: phone time never goes back. A power cut may lose the newest state: this is a simulated device,
-not a ledger.
+not a ledger. A file that cannot be used, whatever lies in its place, is `PhoneDamaged`: never a wait, never
+a guess.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import attrs
 import cattrs
+import cattrs.errors
 
 from hibor.clock import Clock, ScaledClock
+from hibor.reading import read_kept
 from hibor.sim.reports import Report, make_pdf
 
 PHONE_ZONE = ZoneInfo("Asia/Shanghai")
@@ -97,18 +102,52 @@ class PhoneState:
     next_inode: int = 200_001
 
 
+class PhoneDamaged(Exception):
+    """A file of the state folder cannot be used. `path` is the file, `why` one line in English."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+        self.path, self.why = path, why
+
+
 def _converter() -> cattrs.Converter:
     converter = cattrs.Converter(forbid_extra_keys=True)
     converter.register_unstructure_hook(datetime, lambda moment: moment.isoformat())
-    converter.register_structure_hook(datetime, lambda text, _: datetime.fromisoformat(text))
+    converter.register_structure_hook(datetime, lambda text, _: _moment(text))
     return converter
+
+
+def _moment(text: Any) -> datetime:
+    """An aware time. Raises TypeError, ValueError."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no offset")
+    return moment
+
+
+@contextmanager
+def _usable(path: Path) -> Iterator[None]:
+    """The block in which a file of the state folder is read; FileNotFoundError stays as it is."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise PhoneDamaged(path, error.strerror or type(error).__name__) from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+        raise PhoneDamaged(path, "it does not hold what a phone wrote") from error
+    except (cattrs.BaseValidationError, cattrs.errors.ForbiddenExtraKeysError) as error:
+        raise PhoneDamaged(path, "it does not hold what a phone wrote") from error
 
 
 class StateStore:
     """Loads and saves `state.json`, and makes PDFs in the `pdf` folder."""
 
     def __init__(self, folder: Path, now: datetime) -> None:
-        """Open or create the folder; `now` (aware) becomes the first start of a new phone."""
+        """Open or create the folder; `now` (aware) becomes the first start of a new phone.
+
+        Raises PhoneDamaged.
+        """
         self.folder = folder
         self._pdf_folder = folder / PDF_FOLDER
         self._pdf_folder.mkdir(parents=True, exist_ok=True)
@@ -116,12 +155,13 @@ class StateStore:
         self._converter = _converter()
         self._lock = threading.Lock()
         self._saved = b""
-        self.is_new = not self._path.exists()
+        self.is_new = not os.path.lexists(self._path)
         if self.is_new:
             self.state = PhoneState(first_start=now)
         else:
-            self._saved = self._path.read_bytes()
-            self.state = self._converter.structure(json.loads(self._saved), PhoneState)
+            with _usable(self._path):
+                self._saved = read_kept(self._path)
+                self.state = self._converter.structure(json.loads(self._saved), PhoneState)
 
     def save(self) -> None:
         """Write the state if it changed."""
@@ -135,8 +175,8 @@ class StateStore:
         """The bytes the app downloads, made once and kept."""
         path = self._pdf_folder / f"{report.report_id}-{variant}.pdf"
         try:
-            return path.read_bytes()
-        except FileNotFoundError:
+            return read_kept(path)
+        except OSError:
             data = self._made_before(report, variant) or self._make(report, variant)
             replace_file(path, data)
             return data
@@ -146,8 +186,8 @@ class StateStore:
         """What another phone left in the shared folder."""
         shared = _shared_path(report, variant)
         try:
-            return None if shared is None else shared.read_bytes()
-        except FileNotFoundError:
+            return None if shared is None else read_kept(shared)
+        except OSError:
             return None
 
     @staticmethod
@@ -189,25 +229,32 @@ def _heartbeat(folder: Path) -> datetime | None:
     """The time that the last life of this phone has not passed, None for a new phone.
 
     Of a phone that was killed: whoever was connected lived on along its line until the loss was noticed, so
-    the line goes on too, for as long as that may have taken.
+    the line goes on too, for as long as that may have taken. Raises PhoneDamaged.
     """
+    path = folder / "heartbeat.json"
     try:
-        beat = json.loads((folder / "heartbeat.json").read_bytes())
+        with _usable(path):
+            beat = json.loads(read_kept(path))
+            wall, killed = _moment(beat["wall"]), bool(beat.get("killed", False))
+            latest = wall + OUTLIVED
     except FileNotFoundError:
         return None
-    wall = datetime.fromisoformat(beat["wall"])
     try:
-        line = phone_clock(folder).now() if beat.get("killed", False) else wall
+        line = phone_clock(folder).now() if killed else wall
     except FileNotFoundError:
         line = wall
-    return max(wall, min(line, wall + OUTLIVED))
+    return max(wall, min(line, latest))
 
 
-def start_clock(folder: Path, scale: float, embedded: bool) -> ScaledClock:
+def start_clock(
+    folder: Path, scale: float, embedded: bool, not_before: datetime | None = None
+) -> ScaledClock:
     """Begin the phone's time line and write `clock.json`.
 
     An embedded phone starts at 09:00 of today in its own zone, so that a run's outcome does not depend on the
-    time of day; a stand-alone one at the real time; both not before the last heartbeat.
+    time of day; a stand-alone one at the real time; both not before the last heartbeat, nor before
+    `not_before` (aware), the newest entry of the books that were kept by an earlier phone of this folder.
+    Raises PhoneDamaged.
     """
     folder.mkdir(parents=True, exist_ok=True)
     real = datetime.now(UTC)
@@ -216,8 +263,7 @@ def start_clock(folder: Path, scale: float, embedded: bool) -> ScaledClock:
         local = real.astimezone(PHONE_ZONE)
         begin = local.replace(hour=EMBEDDED_START_HOUR, minute=0, second=0, microsecond=0)
     last = _heartbeat(folder)
-    if last is not None and last > begin:
-        begin = last
+    begin = max(one for one in (begin, last, not_before) if one is not None)
     clock = ScaledClock(scale, begin, time.time())
     values = {
         "anchor_wall": begin.isoformat(), "anchor_real_s": clock.anchor_real_s, "scale": scale,
@@ -229,11 +275,15 @@ def start_clock(folder: Path, scale: float, embedded: bool) -> ScaledClock:
 def phone_clock(state_dir: Path) -> ScaledClock:
     """The time line of the phone that runs on `state_dir`, for another process.
 
-    Raises FileNotFoundError when no phone was ever started there.
+    Raises FileNotFoundError when no phone was ever started there, PhoneDamaged.
     """
-    values = json.loads((state_dir / "clock.json").read_bytes())
-    anchor_wall = datetime.fromisoformat(values["anchor_wall"])
-    return ScaledClock(float(values["scale"]), anchor_wall, float(values["anchor_real_s"]))
+    path = state_dir / "clock.json"
+    with _usable(path):
+        values = json.loads(read_kept(path))
+        anchor_wall, anchor_real_s = _moment(values["anchor_wall"]), float(values["anchor_real_s"])
+        clock = ScaledClock(float(values["scale"]), anchor_wall, anchor_real_s)
+        clock.now()
+    return clock
 
 
 class Heartbeat:

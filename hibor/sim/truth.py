@@ -16,6 +16,8 @@ from pathlib import Path
 
 import attrs
 
+from hibor.reading import read_kept
+
 EVENTS = ("tap", "served", "refused", "opened", "exported", "shell")
 
 
@@ -59,7 +61,7 @@ class TruthLog:
 def _whole_lines(path: Path) -> int:
     """Bytes up to and with the last newline."""
     try:
-        return path.read_bytes().rfind(b"\n") + 1
+        return read_kept(path).rfind(b"\n") + 1
     except FileNotFoundError:
         return 0
 

@@ -91,11 +91,12 @@ def test_reuse_policy(reuse: str, sources: list[str]) -> None:
     assert [choice.source for choice in selected] == sources
 
 
-def test_retrigger_downloads_what_is_had_already() -> None:
-    selected, _spare, _ = choose([entry(1), entry(2)], TASK, TODAY, holdings((1, 2)), frozenset({"HB0001"}))
-    assert [(choice.source, choice.retrigger) for choice in selected] == [
-        ("NEW_TRIGGER", True),
+def test_only_a_report_that_is_not_here_is_downloaded_once_more() -> None:
+    wanted = frozenset({"HB0001", "HB0002"})
+    selected, _spare, _ = choose([entry(1), entry(2)], TASK, TODAY, holdings((1,), (2,)), wanted)
+    assert [(one.source, one.retrigger) for one in selected] == [
         ("PROJECT_REUSE", False),
+        ("NEW_TRIGGER", True),
     ]
 
 

@@ -8,19 +8,23 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import nullcontext
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from hibor.clock import SystemClock
 from hibor.collect.consent import confirm_retrigger
 from hibor.collect.stops import RunStop
+from hibor.messages import Lang
 from hibor.package.layout import Library
 from hibor.people.progress import Progress
 from hibor.recover import main
 from hibor.task import Task
 from tests.faults.disk import Image
+from tests.faults.plays import ALWAYS
 from tests.faults.theatre import Theatre
-from tests.faults.world import ACCOUNT
+from tests.faults.world import ACCOUNT, moment, open_world
 
 
 @pytest.fixture
@@ -36,6 +40,19 @@ def left_by(theatre: Theatre, play: str, room: Path) -> str:
     *_earlier, (_point, last) = theatre.recording(play).points()
     Image(last.folders, last.files, last.shared).write_to(room)
     return next(f.item_id for run in Library(room).run_folders() for f in run.item_folders())
+
+
+class HourLater(SystemClock):
+    """The host's clock, an hour after what the plays wrote, whatever the hour is."""
+
+    def now(self) -> datetime:
+        return moment() + timedelta(hours=1)
+
+
+@pytest.fixture(autouse=True)
+def later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recovery adds to no ledger that is ahead of its clock."""
+    monkeypatch.setattr("hibor.collect.recover_session.SystemClock", HourLater)
 
 
 def recover(room: Path, *more: str) -> int:
@@ -143,3 +160,29 @@ def test_a_paid_report_is_not_downloaded_again_unless_a_person_says_so(
     assert f"{report} was paid for or attempted" in said.getvalue()
     assert "UNCERTAIN" in said.getvalue()
     assert ("Type yes" in said.getvalue()) == asks
+
+
+@pytest.mark.parametrize("lang, words", [("en", "is delivered already"), ("zh", "已经交付")])
+def test_a_delivered_report_is_not_asked_for_but_shown(
+    theatre: Theatre, room: Path, lang: Lang, words: str
+) -> None:
+    """It is here, so nobody has to confirm a payment; once its file is gone somebody has."""
+    left_by(theatre, "new_success", room)
+    report = theatre.entries["new_success"].report_id
+    (file,) = (path for path in (room / "reports").rglob("*") if path.is_file())
+    said, task = io.StringIO(), Task(library=str(room), account=ACCOUNT, lang=lang)
+    progress = Progress(lang, stream=said)
+    confirm_retrigger(task, {report}, progress, simulated=False, assume_yes=False)
+    assert words in said.getvalue() and file.relative_to(room).as_posix() in said.getvalue()
+    file.unlink()
+    with pytest.raises(RunStop):
+        confirm_retrigger(task, {report}, progress, simulated=False, assume_yes=False)
+
+
+def test_a_delivered_report_s_place_is_not_called_foreign(theatre: Theatre, room: Path) -> None:
+    left_by(theatre, "new_success", room)
+    world = open_world(room, theatre.phones[ALWAYS], theatre.at)
+    again = world.item(theatre.entries["new_success"], "NEW_TRIGGER")
+    result = again.run_host()
+    world.close()
+    assert result.code == "CANDIDATE_REJECTED" and "is delivered already: reports/" in (result.detail or "")

@@ -193,6 +193,33 @@ def test_temporary_files_of_an_open_item_go(world: World) -> None:
     next_run.close()
 
 
+def test_half_written_files_of_the_library_go_and_strangers_stay(world: World) -> None:
+    """Also of closed items and of runs that ended: what SIGKILL left under a temporary name."""
+    item = intended(world)
+    root, run = world.services.library.root, item.folder.path.parent.parent
+    closed = item.folder.path.parent / "02-0123456789abcdef"
+    for folder in (root / "consent", root / "quarantine", run / "evidence", closed / "evidence"):
+        folder.mkdir(parents=True)
+    ours = [
+        root / "consent" / "practice.json.tmp",
+        root / "quarantine" / "20261130T010000Z-00000a-0123456789abcdef.pdf.tmp",
+        run / "report.html.tmp",
+        run / "report-2.html.tmp",
+        run / "run.json.tmp",
+        run / "evidence" / "01-list.png.tmp",
+        closed / "terminal.json.tmp",
+        closed / "evidence" / "01-detail.png.tmp",
+    ]
+    strangers = [root / "notes.tmp", root / "reports" / "mine.pdf.tmp", run / "table.xlsx.tmp"]
+    (root / "reports").mkdir(exist_ok=True)
+    for path in (*ours, *strangers):
+        path.write_bytes(b"half")
+    (closed / "terminal.json").write_bytes(b"{}")
+    recover_all(later(world, 0.1).services)
+    assert [path for path in ours if path.exists()] == []
+    assert all(path.read_bytes() == b"half" for path in strangers)
+
+
 def test_stages_come_from_the_journal_alone() -> None:
     draft = Draft(job=_job())
     records = [

@@ -63,6 +63,22 @@ def test_a_ledger_or_its_folder_that_is_gone(own: Told, ask: Ask) -> None:
     _refused_by_all(own, ask, path)
 
 
+@pytest.mark.parametrize("indexed", [True, False], ids=["index", "no index"])
+@pytest.mark.parametrize("cut", [1, 40])
+def test_repair_does_not_cut_a_line_that_was_acknowledged(
+    own: Told, ask: Ask, cut: int, indexed: bool
+) -> None:
+    """A head in the library's documents counts the torn line, so it is damaged and not unfinished."""
+    (path,) = own.path.glob("quota/*/ledger.jsonl")
+    if not indexed:
+        _ledger_of(own)
+    torn = path.read_bytes()[:-cut]
+    path.write_bytes(torn)
+    files = sorted(path.parent.iterdir())
+    assert ask(ledger, "repair", "--yes", "--library", own.path)[0] == 27
+    assert path.read_bytes() == torn and sorted(path.parent.iterdir()) == files
+
+
 @pytest.mark.parametrize("shape", ["folder", "dangling link"])
 def test_something_else_in_its_place(own: Told, ask: Ask, shape: str) -> None:
     path = _ledger_of(own)

@@ -119,6 +119,25 @@ def test_a_page_is_never_replaced(own: Told) -> None:
     assert write_run_report(durable, own.library, run_id, "en") == second
 
 
+def test_a_page_whose_half_written_file_a_recovery_removed_is_written_again(
+    own: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    durable = Durable(OsFileSystem(), SystemClock(), frozenset({"run.report"}))
+    own.first.folder.report.unlink()
+    taken: list[Path] = []
+    link = OsFileSystem.link
+
+    def removed_first(self: OsFileSystem, source: Path, target: Path) -> None:
+        if not taken:
+            taken.append(source)
+            source.unlink()
+        link(self, source, target)
+
+    monkeypatch.setattr(OsFileSystem, "link", removed_first)
+    path = write_run_report(durable, own.library, own.first.run_id, "zh")
+    assert path.name == "report.html" and taken and path.read_bytes().endswith(b"</html>\n")
+
+
 def test_a_hostile_title_stays_text(own: Told) -> None:
     view = own.first
     hostile = "</td><script>alert(1)</script><img src=x onerror=alert(2)>\u202egnp.exe"

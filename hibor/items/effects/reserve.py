@@ -52,9 +52,13 @@ def refuse_taken_path(item: ItemRun) -> None:
     if refused is not None:
         raise EffectFailure("foreign_final", f"{item.job.final_path} cannot be a name here: {refused}")
     if item.services.files.occupied(path):
-        raise EffectFailure(
-            "foreign_final", f"a file this item did not publish stands at {item.job.final_path}"
-        )
+        report, named = item.job.entry.report_id, item.job.final_path
+        rows = item.services.manifest.rows()
+        if any((row.report_id, row.final_path) == (report, named) for row in rows):
+            raise EffectFailure(
+                "already_paid", f"report {report} is delivered already: {named}; nothing is paid for it again"
+            )
+        raise EffectFailure("foreign_final", f"a file this item did not publish stands at {named}")
 
 
 def open_journal(item: ItemRun) -> None:
