@@ -42,7 +42,6 @@ from hibor.quota.day import DEFAULT_ZONE, QuotaCalendar
 from hibor.quota.errors import LedgerInvalid
 from hibor.quota.events import Head
 from hibor.quota.family import Automaton
-from hibor.quota.index import noted_by_index
 from hibor.quota.ledger import STEPS, Ledger
 from hibor.quota.noted import known_heads, ledgers_of
 from hibor.quota.reading import LedgerReading
@@ -70,9 +69,9 @@ class Target:
     witness: Library | None
 
     def noted(self, *given: Head) -> list[Head]:
-        """Every head anybody noted of this ledger: a person, the library's documents, the ledger's index."""
+        """Every head that a person or the library's documents noted of this ledger."""
         found = [] if self.witness is None else known_heads(self.witness, self.durable, self.account)
-        return [*given, *found, *noted_by_index(self.path, self.account)]
+        return [*given, *found]
 
     def read(self, *heads: Head) -> LedgerReading:
         """Verify every line, under the lock where one can be taken. Nothing is written."""
@@ -168,12 +167,15 @@ def _command(words: Words, name: str) -> Callable[[Callable[..., int]], click.Co
 
 def _target(*, library: str | None, account: str | None, ledger_dir: str | None, zone: str | None) -> Target:
     try:
+        calendar = QuotaCalendar(zone or DEFAULT_ZONE)
+    except (ValueError, OSError, KeyError) as error:
+        raise Refusal("ledger.unusable", why=zone) from error
+    try:
         folder = None if ledger_dir is None else Path(ledger_dir)
         place = Library(Path(library or DEFAULT_LIBRARY), folder)
         account, path = (account, place.ledger(account)) if account else _only_ledger(place)
-        calendar = QuotaCalendar(zone or DEFAULT_ZONE)
-    except (ValueError, OSError, KeyError) as error:
-        raise Refusal("ledger.unusable", why=zone or account) from error
+    except ValueError as error:
+        raise Refusal("ledger.unusable", why=account) from error
     clock = SystemClock()
     durable = Durable(OsFileSystem(), clock, STEPS | NOTE_STEPS)
     witness = place if library or not ledger_dir else None

@@ -28,7 +28,6 @@ from hibor.people.libraries import library_at
 from hibor.people.run_view import manifest_rows, reader
 from hibor.quota.errors import LedgerInvalid
 from hibor.quota.events import RESERVED
-from hibor.quota.index import noted_by_index
 from hibor.quota.noted import known_heads, ledgers_of
 from hibor.quota.reading import LedgerReading
 from hibor.quota.statement import DOWNLOAD, UNEXPLAINED, Entry, statement
@@ -85,7 +84,7 @@ def ledgers_named(library: Library, account: str | None) -> list[tuple[str, Path
 
 def uses_of(library: Library, path: Path, account: str) -> list[Use]:
     """Every reservation of a ledger, oldest first. Raises `LedgerInvalid`."""
-    heads = [*known_heads(library, reader(), account), *noted_by_index(path, account)]
+    heads = known_heads(library, reader(), account)
     uses: dict[str | None, Use] = {}
     for event in LedgerReading(path, account, heads, in_use=True).events():
         if event.type == RESERVED:

@@ -19,7 +19,7 @@ from hibor.collect.hold import read_hold, set_hold
 from hibor.collect.walked import has_walked
 from hibor.device.profile import load_profile, parse_profile
 from hibor.doctor.bundle import account_boxes
-from hibor.doctor.command import Wishes, examine, run_doctor
+from hibor.doctor.command import Wishes, examine, main, run_doctor
 from hibor.doctor.ports import port_holder
 from hibor.doctor.profile_toml import profile_toml
 from hibor.durable import Durable
@@ -301,6 +301,17 @@ def test_mistakes_are_told_and_files_never_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "there.toml").read_text() == "mine"
     done = command("--adb-server", "nonsense", "--lang", "en", cwd=tmp_path)
     assert done.returncode == 64 and b"HOST:PORT" in done.stderr and b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--bundle", "--learn"])
+def test_no_folder_is_made_for_a_file_that_was_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    """A mistyped folder is said before any phone is asked for."""
+    wanted = tmp_path / "typo" / "out"
+    assert main([option, str(wanted), "--library", str(tmp_path / "library"), "--lang", "en"]) == 64
+    assert f"there is no folder {wanted.parent}" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_phone_nobody_named_is_not_touched(adb_server: PrivateAdbServer, tmp_path: Path) -> None:

@@ -73,7 +73,8 @@ def require_owner(library: Library, *, simulated: bool) -> None:
     if owner == "practice" and not simulated:
         raise RunStop(
             "task_invalid",
-            f"the library {library.root} belongs to the practice phone; name another folder for a real one",
+            f"the library {library.root} belongs to the practice phone; name another folder for a real one, "
+            "or delete this one: its reports are made up",
         )
     if owner == "real" and simulated:
         raise RunStop(

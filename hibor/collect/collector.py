@@ -34,7 +34,7 @@ from hibor.collect.schedule import Finished, Refusal, Schedule
 from hibor.collect.selection import Choice, Holdings, LikelyDuplicate, choose
 from hibor.collect.services import Pacer, Services
 from hibor.collect.station import Station
-from hibor.collect.stops import RunStop
+from hibor.collect.stops import RunStop, unusable
 from hibor.device.errors import DeviceError, redact
 from hibor.device.reading import QuotaLabel, read_quota
 from hibor.durable import DurableError
@@ -192,7 +192,7 @@ class Collector:
         try:
             durable.make_folders(library.ledger_folder(self.task.account), step="ledger.folder")
         except DurableError as error:
-            raise RunStop("task_invalid", f"the ledger's folder cannot be used: {error}") from error
+            raise unusable("the ledger's folder", library.ledger_folder(self.task.account), error) from error
         services.ledger = preflight.open_ledger(
             self.task, library, durable, self.station.clock, services.calendar
         )

@@ -21,7 +21,7 @@ from generated.steps import STEPS
 from hibor.clock import Clock, SystemClock
 from hibor.collect.services import Services
 from hibor.collect.station import Station
-from hibor.collect.stops import RunStop
+from hibor.collect.stops import RunStop, unusable
 from hibor.collect.walked import has_walked
 from hibor.device.errors import DeviceError
 from hibor.device.navigate import App
@@ -67,7 +67,7 @@ def open_library(task: Task, durable: Durable, stack: ExitStack) -> tuple[Librar
     try:
         durable.make_folders(library.root, step="library.folder")
     except (DurableError, OSError) as error:
-        raise RunStop("task_invalid", f"the library cannot be used: {error}") from error
+        raise unusable("the library", library.root, error) from error
     locks = Locks(durable, SystemClock())
     try:
         lock = locks.library(library.root)
@@ -75,7 +75,7 @@ def open_library(task: Task, durable: Durable, stack: ExitStack) -> tuple[Librar
     except LockTimeout as error:
         raise RunStop("BUSY", f"another run holds this library: {error}") from error
     except LockUnusable as error:
-        raise RunStop("task_invalid", f"the library cannot be used: {error}") from error
+        raise unusable("the library", library.root, error) from error
     stack.callback(lock.release)
     try:
         lock_self_test(library.root, durable)
@@ -83,7 +83,7 @@ def open_library(task: Task, durable: Durable, stack: ExitStack) -> tuple[Librar
         durable.make_folders(library.reports, step="library.folder")
         durable.probe_publish(library.runs, library.reports, step="library.probe")
     except (DurableError, LockUnusable, OSError) as error:
-        raise RunStop("task_invalid", f"the library cannot be used: {error}") from error
+        raise unusable("the library", library.root, error) from error
     return library, takeover
 
 
@@ -130,11 +130,11 @@ def open_ledger(
     except LedgerInvalid as error:
         raise RunStop("ledger_invalid", str(error)) from error
     except LockUnusable as error:
-        raise RunStop("task_invalid", f"the ledger's folder cannot be used: {error}") from error
+        raise unusable("the ledger's folder", library.ledger_folder(task.account), error) from error
     except LockTimeout as error:
         raise RunStop("lock_timeout", str(error)) from error
     except DurableError as error:
-        raise RunStop("task_invalid", f"the ledger cannot be used: {error}") from error
+        raise unusable("the ledger", library.ledger(task.account), error) from error
 
 
 def open_phone(station: Station, task: Task, services: Services) -> PhoneFacts:
@@ -243,4 +243,4 @@ def check_manifest(services: Services) -> None:
     except ManifestInvalid as error:
         raise RunStop("task_invalid", f"the manifest is damaged: {error}") from error
     except (DurableError, LockUnusable) as error:
-        raise RunStop("task_invalid", f"the manifest cannot be used: {error}") from error
+        raise unusable("the manifest", services.library.manifest, error) from error

@@ -37,9 +37,8 @@ from hibor.package.manifest import Manifest
 from hibor.people.recover_telling import Telling
 from hibor.quota.day import check_host_clock
 from hibor.quota.errors import LedgerInvalid, QuotaError
-from hibor.quota.events import parse_event
 from hibor.quota.ledger import Ledger
-from hibor.quota.noted import known_heads
+from hibor.quota.noted import known_heads, ledgers_of
 from hibor.quota.reading import LedgerReading
 from hibor.task import EMBEDDED_ACCOUNT, Task, TaskError, load_task, with_options
 
@@ -100,18 +99,10 @@ def resolve(options: Mapping[str, Any]) -> tuple[Task, bool]:
 
 def _only_account(task: Task, options: Mapping[str, Any]) -> str:
     """The account of the library's one ledger; the embedded default's where there is none yet."""
-    found = []
-    for path in sorted(task.ledger_path.glob("*/ledger.jsonl")):
-        with path.open("rb") as stream:
-            first = stream.readline().rstrip(b"\n")
-        if first:
-            try:
-                found.append(parse_event(first).account)
-            except ValueError as error:
-                raise LedgerInvalid(path, 1, str(error)) from error
+    found = ledgers_of(preflight.library_of(task))
     if len(found) > 1:
         raise ValueError(text(options["lang"] or default_lang(), "recover.account"))
-    return found[0] if found else EMBEDDED_ACCOUNT
+    return found[0][0] if found else EMBEDDED_ACCOUNT
 
 
 # -- looking -------------------------------------------------------------------------------------------------

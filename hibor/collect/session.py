@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import sys
 from collections import Counter
@@ -81,11 +82,21 @@ def _with_station(
         except RunStop as stop:
             return _emit(_stopped_document(stop, task), progress, task)
         except Exception as error:
-            logging.getLogger("hibor").error("the phone's station could not be set up", exc_info=error)
-            return _emit(_stopped_document(RunStop("server_unreachable", str(error)), task), progress, task)
+            stopped = _of_library(error)
+            if stopped is None:
+                logging.getLogger("hibor").error("the phone's station could not be set up", exc_info=error)
+                stopped = RunStop("server_unreachable", str(error))
+            return _emit(_stopped_document(stopped, task), progress, task)
         if simulated:
             progress.say("simulated")
         return _collect(options, task, station, progress, interrupts)
+
+
+def _of_library(error: Exception) -> RunStop | None:
+    """How a run stops that met an unusable file or folder before it opened its library; None for all else."""
+    if not isinstance(error, OSError) or not error.filename:
+        return None
+    return unusable("the library", Path(os.fsdecode(error.filename)), error)
 
 
 def _interrupted() -> RunStop:
@@ -127,8 +138,11 @@ def _collect(
         except KeyboardInterrupt:
             collector.stop = _interrupted()
         except Exception as error:
-            logging.getLogger("hibor").error("the run failed", exc_info=error)
-            collector.stop = RunStop("unexpected", f"{type(error).__name__}: {error}")
+            stopped = _of_library(error) if collector.services is None else None
+            if stopped is None:
+                logging.getLogger("hibor").error("the run failed", exc_info=error)
+                stopped = RunStop("unexpected", f"{type(error).__name__}: {error}")
+            collector.stop = stopped
         interrupts.tell()
         return _emit(_document(collector, station), progress, task, collector)
 

@@ -58,15 +58,22 @@ def unusable(what: str, path: Path, error: Exception) -> RunStop:
     """How a run stops over a file or folder of its library: which one, and why; of a full disk how much is
     left.
 
-    `error` is an OSError, or an error of ours with the OSError as its cause.
+    `error` is an OSError, or an error of ours with the OSError among its causes.
     """
-    cause = error if isinstance(error, OSError) else error.__cause__
-    if isinstance(cause, OSError) and cause.errno in _FULL:
+    cause = _os_error(error)
+    if cause is not None and cause.errno in _FULL:
         room = f"{_free_bytes(path) / 1e6:.1f} MB are free for {path}; make room there"
         return RunStop("task_invalid", f"the disk is full: {room} ({os.strerror(cause.errno)})")
     where = getattr(error, "path", None) or path
     why = error.strerror if isinstance(error, OSError) and error.strerror else getattr(error, "detail", error)
-    return RunStop("task_invalid", f"{what} cannot be used: {where}: {why}")
+    return RunStop("task_invalid", f"{what} cannot be used: {where} ({why})")
+
+
+def _os_error(error: BaseException | None) -> OSError | None:
+    """The OSError an error came from, None where there is none."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__cause__
+    return error
 
 
 def _free_bytes(path: Path) -> int:

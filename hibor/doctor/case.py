@@ -152,7 +152,8 @@ class Case:
     def write_to(self, path: Path, data: bytes) -> Path | None:
         """A new file at `path`; None, and a line for the person, when it cannot be written."""
         try:
-            self.disk.make_folders(path.parent, step=FOLDER_STEP)
+            if path.parent == self.folder:  # where a person wants a file no folder is made
+                self.disk.make_folders(path.parent, step=FOLDER_STEP)
             self.disk.write_once(path, data, step=WRITE_STEP)
         except (DurableError, OSError) as error:
             self.person.say("doctor.not_written", path=path, reason=error)

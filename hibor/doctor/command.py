@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from hibor.collect.belonging import require_owner
 from hibor.collect.hold import clear_hold, read_hold
 from hibor.collect.preflight import library_of
 from hibor.collect.station import DEFAULT_TIME_SCALE, Station, real_station, simulated_station
@@ -218,6 +219,8 @@ def doctor(wishes: Wishes, answers: Answers, person: Person) -> int:
     for path in (wishes.learn, wishes.bundle):
         if path is not None and path.exists():
             raise Refusal("doctor.there_already", path=path)
+        if path is not None and not path.absolute().parent.is_dir():
+            raise Refusal("doctor.no_folder", path=path, folder=path.absolute().parent)
     try:
         task = _task(wishes)
     except TaskError as error:
@@ -228,7 +231,8 @@ def doctor(wishes: Wishes, answers: Answers, person: Person) -> int:
             station = stack.enter_context(_station(wishes, task))
         except (RunStop, DeviceError) as error:
             why = reason_text(words.lang, RunStop(error.failure, "").code, error.detail).rstrip("。.")
-            raise Refusal("doctor.no_station", exit_code=FOUND, why=why) from error
+            ours = USAGE if error.failure == "task_invalid" else FOUND
+            raise Refusal("doctor.no_station", exit_code=ours, why=why) from error
         except ValueError as error:
             why = told(words.lang, str(error), words("common.not_understood")).rstrip("。.")
             raise Refusal("doctor.no_station", exit_code=USAGE, why=why) from error
@@ -269,6 +273,8 @@ def _task(wishes: Wishes) -> Task | None:
 
 @contextmanager
 def _station(wishes: Wishes, task: Task | None) -> Iterator[Station]:
+    if task is not None:
+        require_owner(library_of(task), simulated=wishes.scenario is not None)
     if wishes.scenario is not None:
         if wishes.device or wishes.adb_server:
             raise ValueError("--scenario / --device")

@@ -33,7 +33,7 @@ _OF_ITEM: Final = ("*.tmp", "evidence/*.tmp")
 
 
 def tidy(services: Services) -> None:
-    """Remove what runs that ended left half-written. The caller holds the library's lock, and no item runs."""
+    """Remove what ended runs left half-written. The caller holds the library's lock, and no item runs."""
     for path in half_written(services.library):
         try:
             services.durable.remove(path, step="candidate.remove")

@@ -1,7 +1,7 @@
 """Where everything lies in a library, and the ids in its names: one place (design 4, 9).
 
 Rules of this file:
-- Nothing here touches the disk; a layout is names only.
+- A layout is names; the disk is touched only to list what lies in a folder.
 - A folder named after an account cannot leave its place, whatever the account is called.
 - Paths inside a library are written with `/`, relative to the library.
 """
@@ -9,6 +9,7 @@ Rules of this file:
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import secrets
 from datetime import UTC, date, datetime
@@ -52,6 +53,13 @@ def account_folder(account: str) -> str:
         if name.startswith("."):
             name = f"%2E{name[1:]}"
     return name
+
+
+def children(folder: Path) -> list[Path]:
+    """What lies in a folder of the library, nothing where there is no such folder yet. Raises `OSError` where
+    something else has its name, or it cannot be read: that is not the same as empty.
+    """
+    return list(folder.iterdir()) if os.path.lexists(folder) else []
 
 
 @attrs.frozen
@@ -157,10 +165,8 @@ class RunFolder:
         return ItemFolder(self.items / f"{index:02}-{item}")
 
     def item_folders(self) -> list[ItemFolder]:
-        """The item folders that exist, in item order."""
-        if not self.items.is_dir():
-            return []
-        found = [ItemFolder(path) for path in self.items.iterdir() if _ITEM_FOLDER.fullmatch(path.name)]
+        """The item folders that exist, in item order. Raises as `children`."""
+        found = [ItemFolder(path) for path in children(self.items) if _ITEM_FOLDER.fullmatch(path.name)]
         return sorted(found, key=lambda item: (item.index, item.item_id))
 
     def evidence_files(self) -> list[Path]:
@@ -246,10 +252,8 @@ class Library:
         return RunFolder(self.runs / run_id)
 
     def run_folders(self) -> list[RunFolder]:
-        """The runs that exist, oldest first."""
-        if not self.runs.is_dir():
-            return []
-        return [RunFolder(path) for path in sorted(self.runs.iterdir()) if is_run_id(path.name)]
+        """The runs that exist, oldest first. Raises as `children`."""
+        return [RunFolder(path) for path in sorted(children(self.runs)) if is_run_id(path.name)]
 
     def relative(self, path: Path) -> str:
         """A path inside the library as files name it. Raises `ValueError` for one outside."""

@@ -75,13 +75,17 @@ class ItemView:
 
 @attrs.frozen(kw_only=True)
 class RunView:
-    """One run: its document, its items in order, and the items of earlier runs that it finished."""
+    """One run: its document, its items in order, and the items of earlier runs that it finished.
+
+    `unread` says why the manifest could not be read, None where it was.
+    """
 
     library: Library
     folder: RunFolder
     document: Mapping[str, Any] = attrs.field(hash=False)
     items: tuple[ItemView, ...] = ()
     recovered: tuple[ItemView, ...] = ()
+    unread: Refusal | None = attrs.field(default=None, eq=False)
 
     @property
     def run_id(self) -> str:
@@ -137,12 +141,14 @@ def reader() -> Durable:
 
 
 def manifest_rows(library: Library) -> tuple[ManifestRow, ...]:
-    """The manifest's rows, oldest first. Raises `Refusal` when it is damaged."""
+    """The manifest's rows, oldest first. Raises `Refusal` when it is damaged or cannot be read."""
     durable = reader()
     try:
         return Manifest(library.manifest, durable, Locks(durable, SystemClock())).rows()
     except ManifestInvalid as error:
         raise Refusal("common.manifest_damaged", exit_code=FOUND, line=error.line) from error
+    except DurableError as error:
+        raise Refusal("common.file_trouble", exit_code=FOUND, path=error.path) from error
 
 
 def find_run(library: Library, named: str | None) -> RunFolder:
@@ -207,11 +213,11 @@ def closed_items(run: RunFolder, *, delivered: bool = False) -> list[dict[str, A
 
 def load_run(library: Library, folder: RunFolder) -> RunView:
     """Read a run and everything that belongs to it."""
-    document = read_json(folder.run_json)
+    document, unread = read_json(folder.run_json), None
     try:
         rows = {(row.run_id, row.item_id): row for row in manifest_rows(library)}
-    except Refusal:
-        rows = {}
+    except Refusal as refusal:
+        rows, unread = {}, refusal
     items = [item for item in document.get("items", ()) if isinstance(item, dict)]
     if not document:
         items = closed_items(folder)
@@ -223,6 +229,7 @@ def load_run(library: Library, folder: RunFolder) -> RunView:
         document=document,
         items=tuple(_view(library, item, rows, started) for item in items),
         recovered=tuple(attrs.evolve(_view(library, item, rows, None), recovered=True) for item in recovered),
+        unread=unread,
     )
 
 

@@ -42,17 +42,19 @@ def accounts_served(library: Library) -> set[str]:
 
 def ledgers_of(library: Library) -> list[tuple[str, Path]]:
     """(account, ledger) of every ledger that is there or that runs of this library have kept, by path."""
-    there = {path: _account_of(path) for path in library.ledger_root.glob("*/ledger.jsonl")}
     kept = {library.ledger(account): account for account in accounts_served(library)}
-    return [(account, path) for path, account in sorted((kept | there).items())]
+    there = set(library.ledger_root.glob("*/ledger.jsonl"))
+    return [
+        (_account_in_first_line(path) or kept.get(path) or path.parent.name, path)
+        for path in sorted(there | set(kept))
+    ]
 
 
-def _account_of(path: Path) -> str:
-    """The account a ledger's first line names; a line that cannot be read leaves the folder's name."""
+def _account_in_first_line(path: Path) -> str | None:
     try:
         return str(json.loads(first_line(path))["account"])
     except (OSError, ValueError, KeyError, TypeError):
-        return path.parent.name
+        return None
 
 
 def _document(path: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from hibor.quota.errors import LedgerInvalid
 from hibor.quota.events import Event, Head, parse_event
 from hibor.quota.family import Automaton
 from hibor.quota.fold import DaySums, Family, Fold
+from hibor.quota.index import index_path, noted_by_index
 from hibor.quota.ledger import FamilyView
 from hibor.quota.scan import Marks, check_heads, read_event, scan
 from hibor.reading import open_kept
@@ -18,7 +19,7 @@ _BLOCK_BYTES = 1 << 16
 
 
 class LedgerReading:
-    """What the ledger said when it was read, every line verified and every noted head found in it.
+    """What the ledger said when it was read: every line verified, every noted head and its index's in it.
 
     `in_use`: another process may be writing a line right now, so an unfinished last line is left out; else it
     is a fault. Raises `LedgerInvalid`.
@@ -27,9 +28,11 @@ class LedgerReading:
     def __init__(self, path: Path, account: str, heads: Iterable[Head], *, in_use: bool = False) -> None:
         self.path = path
         self._fold, marks = Fold(Automaton(AUTOMATON)), Marks()
+        indexed = noted_by_index(path, account)
         end_bytes = _whole_bytes(path) if in_use else None
         self._place = scan(path, account, self._fold, marks, end_bytes=end_bytes)
         check_heads(path, self._place, marks, heads)
+        check_heads(path, self._place, marks, indexed, index=index_path(path).name)
 
     @property
     def head(self) -> Head:

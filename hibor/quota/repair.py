@@ -24,6 +24,7 @@ from hibor.quota.errors import LedgerInvalid
 from hibor.quota.events import REPAIRED, Event, Head
 from hibor.quota.family import Automaton
 from hibor.quota.fold import Fold
+from hibor.quota.index import index_path, noted_by_index
 from hibor.quota.ledger import Ledger
 from hibor.quota.scan import Marks, check_heads, scan
 from hibor.reading import read_kept
@@ -99,6 +100,7 @@ def _unfinished(
     marks = Marks()
     place = scan(path, account, Fold(automaton), marks, end_bytes=start)
     check_heads(path, place, marks, heads)
+    check_heads(path, place, marks, noted_by_index(path, account), index=index_path(path).name)
     return start, len(data) - start
 
 

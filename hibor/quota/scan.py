@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import attrs
 
-from hibor.quota.errors import REPAIR_ADVICE, LedgerInvalid
+from hibor.quota.errors import COPY_ADVICE, REPAIR_ADVICE, LedgerInvalid
 from hibor.quota.events import ZERO_HASH, Event, EventInvalid, Head, parse_event, sha256_hex
 from hibor.quota.fold import Fold, FoldRefused
 from hibor.reading import open_kept
@@ -97,20 +97,24 @@ def scan(
     return place
 
 
-def check_heads(path: Path, place: Place, marks: Marks, heads: Iterable[Head]) -> None:
-    """Compare the file with heads noted elsewhere (journals, terminals, people). Raises `LedgerInvalid`."""
+def check_heads(
+    path: Path, place: Place, marks: Marks, heads: Iterable[Head], *, index: str | None = None
+) -> None:
+    """Compare the file with heads noted elsewhere (journals, terminals, people), or by the index of that
+    name. Raises `LedgerInvalid`.
+    """
+    noted, advice = "noted", COPY_ADVICE
+    if index is not None:
+        noted = f"noted by the index {index}"
+        advice = f"{COPY_ADVICE}; or remove {index} if it is another ledger's"
     for head in heads:
         if head.count > place.count:
-            raise LedgerInvalid(
-                path,
-                place.count,
-                f"lines are missing at the end: {place.count} events, but {head.count} were noted",
-            )
+            what = f"lines are missing at the end: {place.count} events, but {head.count} were {noted}"
+            raise LedgerInvalid(path, place.count, what, now=advice)
         found = hash_at(path, place, marks, head.count)
         if found != head.hash:
-            raise LedgerInvalid(
-                path, head.count, "its hash differs from the one noted earlier: the file was replaced"
-            )
+            what = f"its hash differs from the one {noted} earlier: the file was replaced"
+            raise LedgerInvalid(path, head.count, what, now=advice)
 
 
 def hash_at(path: Path, place: Place, marks: Marks, seq: int) -> str:

@@ -203,11 +203,12 @@ class LedgerStore:
             check_heads(self.path, self.place, self.marks, heads)
             return
         if index is not None:
-            if index.state.account == self.account:
-                heads.append(index.state.place.head)
             index.close()
         self.place = scan(self.path, self.account, self.fold, self.marks)
         check_heads(self.path, self.place, self.marks, heads)
+        if index is not None and index.state.account == self.account:
+            noted = [index.state.place.head]
+            check_heads(self.path, self.place, self.marks, noted, index=index_path(self.path).name)
         self._file, self._verified_s, self.verified_whole = mark, now_s, True
         if self.place.count:
             self._save_index(whole=True)

@@ -35,14 +35,17 @@ def report_html(view: RunView, lang: Lang, *, beside: Path) -> Iterator[bytes]:
     return render("page.html", run_context(view, lang, beside=beside))
 
 
-def write_run_report(durable: Durable, library: Library, run_id: str, lang: Lang) -> Path:
+def write_run_report(
+    durable: Durable, library: Library, run_id: str, lang: Lang, view: RunView | None = None
+) -> Path:
     """Write the run's page into its folder and return its path. Never replaces a file.
 
     The same page again is the file that is there. A page that differs (another language, items that were
-    finished later) gets the next free name `report-2.html`, `report-3.html`, … Raises `DurableError`.
+    finished later) gets the next free name `report-2.html`, `report-3.html`, … `view` is the run where it was
+    read already. Raises `DurableError`.
     """
     folder = library.run(run_id)
-    view = load_run(library, folder)
+    view = view or load_run(library, folder)
 
     def page() -> Iterator[bytes]:
         return report_html(view, lang, beside=folder.path)

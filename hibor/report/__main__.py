@@ -45,13 +45,16 @@ def build(words: Words) -> click.Command:
         answers = Answers(words, quiet=quiet, json_wanted=json_wanted)
         place = library_at(library, task)
         folder = find_run(place, LATEST if latest else run)
+        view = load_run(place, folder)
+        if view.unread is not None:
+            answers.warn(view.unread.key, **view.unread.facts)
         durable = Durable(OsFileSystem(), SystemClock(), frozenset({STEP, EXPORT}))
         try:
             if output is None:
-                path = write_run_report(durable, place, folder.run_id, words.lang)
+                path = write_run_report(durable, place, folder.run_id, words.lang, view)
             else:
                 path = output.absolute()
-                page = report_html(load_run(place, folder), words.lang, beside=path.parent)
+                page = report_html(view, words.lang, beside=path.parent)
                 durable.export(path, lambda stream: stream.writelines(page), step=EXPORT, replace=replace)
         except FileAlreadyThere as error:
             raise Refusal("common.exists", path=output) from error

@@ -287,6 +287,8 @@ def test_signal_in_the_middle_of_a_tap(main_job: MainJob, tmp_path: Path, name: 
     first = main_job.ended(process, options)
     assert not settled_before, "the signal came after the tap was settled"
     assert first.exit_code == 130 and first.document["status"] == "INTERRUPTED"
+    assert first.document["stop_reason"]["code"] == "INTERRUPTED"
+    assert "[   0 s]" not in first.stderr and "window" not in first.stderr.partition("INTERRUPTED:")[0]
     (paid,) = first.items
     assert [event["type"] for event in events(library)] == ["RESERVED", "CONFIRMED"]
     assert served(library) == [paid["report_id"]]

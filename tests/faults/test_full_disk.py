@@ -6,6 +6,7 @@ tests of this folder let every single call fail with ENOSPC.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -18,6 +19,10 @@ from pathlib import Path
 
 import pytest
 
+from hibor.collect.stops import unusable
+from hibor.durable import DurableError
+from hibor.locks import LockUnusable
+from hibor.messages import reason_text
 from tests.faults.plays import ALWAYS
 from tests.faults.test_commands import DEEP, ENVIRONMENT, UNHURRIED, ledger_types, run, served, tree
 from tests.faults.theatre import Theatre
@@ -100,6 +105,23 @@ def test_a_run_on_a_disk_that_fills_is_finished_when_there_is_room(small_disk: P
     assert ledger_types(library, report) == ["RESERVED", "CONFIRMED", "ARTIFACT_SUCCESS"]
     assert served(library) == charged
     assert not [name for name in os.listdir(library) if name.startswith(".probe")]
+
+
+@pytest.mark.parametrize("lang, words", [("en", "the disk is full: "), ("zh", "磁盘已满：")])
+def test_a_full_disk_is_told_with_its_place_and_what_is_left(tmp_path: Path, lang: str, words: str) -> None:
+    """Whatever error it came wrapped in, and although the code is that of an unusable library."""
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    wrapped = DurableError("disk_failed", "N", step="library.folder", path=tmp_path / "x", detail="no")
+    wrapped.__cause__ = full
+    locked = LockUnusable("no lock")
+    locked.__cause__ = wrapped
+    for error in (full, wrapped, locked):
+        stop = unusable("the library", tmp_path / "library", error)
+        told = reason_text(lang, stop.code, stop.detail)
+        assert stop.task_invalid and words in told and "MB" in told and str(tmp_path / "library") in told
+    other = unusable("the library", tmp_path, OSError(errno.EACCES, "Permission denied"))
+    assert words not in reason_text(lang, other.code, other.detail)
+    assert str(tmp_path) in reason_text(lang, other.code, other.detail)
 
 
 @pytest.mark.parametrize("lang, words", [("en", "the disk is full"), ("zh", "磁盘已满")])

@@ -80,6 +80,7 @@ def test_the_list_says_what_can_be_closed(
     told = " ".join(capsys.readouterr().out.split())
     assert (f"`hibor recover --close {item}` closes it for good" in told) == closable
     assert (f"{item} cannot be closed where it stands" in told) == (not closable)
+    assert ("(interrupted;" in told) == ("deadline" in play)  # the code is the window's, the words are not
     assert Image.of(room) == before
 
 

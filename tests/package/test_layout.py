@@ -130,3 +130,12 @@ def test_existing_runs_and_items_in_order(tmp_path: Path) -> None:
     (library.runs / "not a run").mkdir()
     assert [run.run_id for run in library.run_folders()] == [RUN]
     assert [item.index for item in library.run(RUN).item_folders()] == [2, 10, 100]
+
+
+def test_what_is_no_folder_is_not_empty(tmp_path: Path) -> None:
+    """A file where the runs should be hides every open item: that is told, not taken for an empty library."""
+    library = Library(tmp_path)
+    assert library.run_folders() == []
+    library.runs.write_bytes(b"")
+    with pytest.raises(NotADirectoryError):
+        library.run_folders()

@@ -130,6 +130,26 @@ def test_a_library_that_cannot_be_written_is_verified(
     assert sorted((own.path / "quota").rglob("*")) == files
 
 
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_an_index_of_another_ledger_is_named(own: Told, ask: Ask, tmp_path: Path, lang: str) -> None:
+    """It is a witness, so the ledger is in doubt; who reads the answer knows which file to take away."""
+    (path,) = own.path.glob("quota/*/ledger.jsonl")
+    (index,) = path.parent.glob("*.sqlite3")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]))  # what the copied index of a longer ledger looks like
+    for document in (*own.path.glob("runs/*/run.json"), *own.path.glob("runs/*/items/*/terminal.json")):
+        document.unlink()
+    for journal in own.path.glob("runs/*/items/*/journal.jsonl"):
+        journal.unlink()
+    where = ("--library", own.path, "--lang", lang)
+    reads = ((ledger, ("verify",)), (ledger, ("show",)), (ledger, ("accept-clock", "--reason", "x")))
+    for main, arguments in reads:
+        code, _out, err = ask(main, *arguments, *where)
+        assert code == 27 and index.name in err
+    index.unlink()
+    assert ask(ledger, "verify", *where)[0] == 0
+
+
 def test_quota_of_a_day_or_an_account_that_is_not_there(own: Told, ask: Ask) -> None:
     for arguments, word in ((("--day", "2026-99-99"), "2026-99-99"), (("--account", "nobody"), "nobody")):
         code, out, err = ask(quota, "--library", own.path, *arguments, "--lang", "en")

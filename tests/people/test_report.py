@@ -174,6 +174,16 @@ def test_command_answers_with_the_page(own: Told, ask: Ask, tmp_path: Path) -> N
     assert ask(main, "--library", own.path / "none")[0] == 64
 
 
+def test_a_manifest_that_cannot_be_read_is_told_by_its_own_name(own: Told, ask: Ask, tmp_path: Path) -> None:
+    """The page is made of what there is; the file it is written to is not to blame."""
+    own.library.manifest.unlink()
+    own.library.manifest.mkdir()
+    page = tmp_path / "page.html"
+    code, out, err = ask(main, "--library", own.path, "-o", page, "--lang", "en")
+    assert (code, out.strip()) == (0, str(page)) and page.is_file()
+    assert str(own.library.manifest) in err and str(page) not in err
+
+
 def test_link_to_another_drive_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On Windows there is no relative way from one drive to another."""
 

@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 
 from hibor.clock import ScaledClock
+from hibor.collect.stops import RunStop
 from hibor.device.adb_binary import adb_binary
+from hibor.messages import reason_text
 from hibor.sim.downloads import CACHE_FOLDER
-from hibor.sim.process import PhoneStartError, phone_clock, start_phone
+from hibor.sim.process import PhoneStartError, _said, phone_clock, start_phone
 from hibor.sim.server import PrivateAdbServer, private_environment
 from hibor.sim.state import EMBEDDED_START_HOUR, OUTLIVED, PHONE_ZONE, start_clock
 from hibor.sim.truth import TruthEvent, TruthLog, read_truth
@@ -116,6 +118,44 @@ def test_broken_scenario_is_told_with_its_line(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL and /proc")
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
+@pytest.mark.parametrize("name", ["state.json", "phone.log"])
+@pytest.mark.skipif(os.name != "posix", reason="no FIFOs here")
+def test_a_damaged_phone_says_what_to_do_in_one_line(tmp_path: Path, name: str) -> None:
+    """A FIFO in a file's place neither hangs the phone nor shows anybody a traceback."""
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(PhoneStartError) as refused:
+        start_phone(tmp_path, "default", SCALE)
+    (said,) = str(refused.value).splitlines()
+    assert said.startswith(f"{tmp_path / name} cannot be used") and f"Delete the folder {tmp_path}" in said
+    stop = RunStop("task_invalid", f"the simulated phone did not start: {said}")
+    told = reason_text("zh", stop.code, stop.detail)
+    assert str(tmp_path / name) in told and f"请删除文件夹 {tmp_path} 后" in told
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a pipe's end is noticed by the select of POSIX")
+def test_a_phone_that_hangs_in_its_start_ends_with_its_starter() -> None:
+    """Nobody waits for the closed stdin there, so whoever reads it ends the process."""
+    hangs = (
+        "import hibor.sim.__main__ as sim, threading\n"
+        "sim.LATEST_END_S = 0.05\n"
+        "sim._End(None).watch_stdin()\n"
+        "print('up', flush=True)\n"
+        "threading.Event().wait()\n"
+    )
+    command = [sys.executable, "-c", hangs]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        process.stdin.close()
+        assert process.wait(END_LIMIT_S) == 1
+
+
+def test_a_defect_is_told_by_its_last_line_and_the_logs_place(tmp_path: Path) -> None:
+    log = tmp_path / "phone.log"
+    log.write_bytes(b"earlier\nTraceback (most recent call last):\n  File x\nValueError: odd\n")
+    assert _said(log, len("earlier\n")) == f"ValueError: odd; {log} says more"
+
+
 def test_phone_dies_with_its_killed_parent(tmp_path: Path) -> None:
     code = (
         "import sys,time;from pathlib import Path;from hibor.sim.process import start_phone;"

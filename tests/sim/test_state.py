@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import attrs
 import pytest
 
 from hibor.sim.reports import make_catalogue
-from hibor.sim.state import SHARED_PDFS, StateStore
+from hibor.sim.state import SHARED_PDFS, PhoneDamaged, StateStore, phone_clock, start_clock
+from hibor.sim.truth import TruthLog
 
 MORNING = datetime(2026, 11, 30, 1, tzinfo=UTC)
 
@@ -37,3 +39,61 @@ def test_without_the_folder_nothing_is_shared(tmp_path: Path, monkeypatch: pytes
     first, second = (StateStore(tmp_path / name, MORNING).pdf(report, "good") for name in "ab")
     assert first == second
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
+
+
+NEVER_WRITTEN = (b"", b"{}", b"[]", b"null", b"7", b'"x"', b"\xff\xfe", b"{" * 5000, b'{"first_start": 5}')
+
+
+@pytest.mark.parametrize("junk", [*NEVER_WRITTEN, b'{"first_start": "2026-11-30T01:00:00", "files": []}'])
+def test_a_state_that_no_phone_wrote_is_damage_and_not_a_new_phone(tmp_path: Path, junk: bytes) -> None:
+    (tmp_path / "state.json").write_bytes(junk)
+    with pytest.raises(PhoneDamaged) as damaged:
+        StateStore(tmp_path, MORNING)
+    assert damaged.value.path == tmp_path / "state.json"
+    assert (tmp_path / "state.json").read_bytes() == junk
+
+
+@pytest.mark.parametrize("junk", [*NEVER_WRITTEN, b'{"wall": "9999-12-31T23:59:59+00:00"}'])
+def test_a_beat_that_no_phone_wrote_is_damage(tmp_path: Path, junk: bytes) -> None:
+    (tmp_path / "heartbeat.json").write_bytes(junk)
+    with pytest.raises(PhoneDamaged) as damaged:
+        start_clock(tmp_path, 1.0, True)
+    assert damaged.value.path == tmp_path / "heartbeat.json"
+
+
+@pytest.mark.parametrize("junk", [*NEVER_WRITTEN, b'{"anchor_wall": "2026-11-30", "scale": 1}'])
+def test_a_clock_that_no_phone_wrote_is_damage(tmp_path: Path, junk: bytes) -> None:
+    (tmp_path / "clock.json").write_bytes(junk)
+    with pytest.raises(PhoneDamaged):
+        phone_clock(tmp_path)
+
+
+@pytest.mark.parametrize("place", ["folder", "fifo", "link"])
+@pytest.mark.parametrize("name", ["state.json", "heartbeat.json", "clock.json"])
+def test_whatever_lies_in_a_files_place_is_told_and_never_waited_for(
+    tmp_path: Path, name: str, place: str
+) -> None:
+    path = tmp_path / name
+    if place == "folder":
+        path.mkdir()
+    elif os.name != "posix":
+        pytest.skip("no FIFOs and links here")
+    elif place == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(PhoneDamaged) as damaged:
+        if name == "state.json":
+            StateStore(tmp_path, MORNING)
+        elif name == "clock.json":
+            phone_clock(tmp_path)
+        else:
+            start_clock(tmp_path, 1.0, False)
+    assert damaged.value.path == path
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no FIFOs here")
+def test_a_truth_that_is_no_file_is_never_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "truth.jsonl")
+    with pytest.raises(OSError, match="no file"):
+        TruthLog(tmp_path / "truth.jsonl")
