@@ -3,7 +3,7 @@ download.
 
 Exit codes: 0 done and nothing is left open, 1 something is left open (kept, or with --list and --dry-run:
 found), 2 done without a phone that was asked for, 26 an item breaks the contract, 27 the ledger or an item is
-in doubt, 64 the command line or the library cannot be used, 75 a run holds the library. `--list` and
+in doubt, 64 the command line or the library cannot be used, 75 a run holds the library, 130 interrupted. `--list` and
 `--dry-run` take no lock and change nothing at all.
 """
 
@@ -31,9 +31,11 @@ def build(words: Words) -> click.Command:
     @click.command(cls=SpokenCommand, words=words, section="recover", exits="recover.exits")
     @with_options(words, *OPTIONS)
     def recover(**options: Any) -> int:
+        from hibor.collect.interrupts import Interrupts
         from hibor.collect.recover_session import recover_session
 
-        return recover_session(options)
+        with Interrupts().installed():  # SIGTERM and a closed console end it as Ctrl-C does
+            return recover_session(options)
 
     return recover
 

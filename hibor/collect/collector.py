@@ -158,9 +158,8 @@ class Collector:
     def _open_services(self, stack: ExitStack) -> None:
         durable = preflight.library_disk()
         library = preflight.library_of(self.task)
-        if library.root.is_dir():
-            preflight.check_ledger(self.task, library, durable, self.station.clock)
-        library, takeover = preflight.open_library(self.task, durable, stack)
+        with preflight.checked_ledger(self.task, library, durable, self.station.clock):
+            library, takeover = preflight.open_library(self.task, durable, stack)
         self.library = library
         if takeover is not None:
             self.progress.say("takeover", owner=takeover.owner)

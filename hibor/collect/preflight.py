@@ -10,7 +10,8 @@ reserved.
 from __future__ import annotations
 
 import hashlib
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import attrs
@@ -93,11 +94,24 @@ def library_of(task: Task) -> Library:
     return Library(task.library_path, ledger_dir)
 
 
-def check_ledger(task: Task, library: Library, durable: Durable, clock: Clock) -> None:
-    """Verify an existing ledger before anything at all is written (ruling R28).
+@contextmanager
+def checked_ledger(task: Task, library: Library, durable: Durable, clock: Clock) -> Iterator[None]:
+    """Verify an existing ledger before anything at all is written (ruling R28); the block takes the library.
 
+    What was verified goes into the ledger's index once the library is ours: who is refused it writes nothing.
     The heads that a library's runs have noted are those of one ledger, so a library serves one account.
     """
+    ledger = _existing_ledger(task, library, durable, clock) if library.root.is_dir() else None
+    ours = False
+    try:
+        yield
+        ours = True
+    finally:
+        if ledger is not None:
+            ledger.close(save_index=ours)
+
+
+def _existing_ledger(task: Task, library: Library, durable: Durable, clock: Clock) -> Ledger | None:
     path = library.ledger(task.account)
     served = accounts_served(library)
     if served and task.account not in served:
@@ -107,12 +121,18 @@ def check_ledger(task: Task, library: Library, durable: Durable, clock: Clock) -
     if not path.parent.is_dir():
         if any(head.count for head in known_heads(library, durable)):
             raise RunStop("ledger_invalid", "the ledger this library knows of is gone")
-        return
-    open_ledger(task, library, durable, clock).close()
+        return None
+    return open_ledger(task, library, durable, clock, save_index=False)
 
 
 def open_ledger(
-    task: Task, library: Library, durable: Durable, clock: Clock, calendar: QuotaCalendar | None = None
+    task: Task,
+    library: Library,
+    durable: Durable,
+    clock: Clock,
+    calendar: QuotaCalendar | None = None,
+    *,
+    save_index: bool = True,
 ) -> Ledger:
     """Open and verify the account's ledger. Raises RunStop QUOTA_LEDGER_INVALID (27) when it is in doubt."""
     system = SystemClock()
@@ -126,6 +146,7 @@ def open_ledger(
             automaton=Automaton(AUTOMATON),
             calendar=calendar,
             known_heads=known_heads(library, durable),
+            save_index=save_index,
         )
     except LedgerInvalid as error:
         raise RunStop("ledger_invalid", str(error)) from error

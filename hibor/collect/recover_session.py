@@ -134,8 +134,8 @@ def _exit_of_broken(broken: list[Broken]) -> int:
 def _recover(options: Mapping[str, Any], task: Task, simulated: bool, telling: Telling) -> int:
     with ExitStack() as stack:
         durable = preflight.library_disk()
-        preflight.check_ledger(task, preflight.library_of(task), durable, SystemClock())
-        library, takeover = preflight.open_library(task, durable, stack)
+        with preflight.checked_ledger(task, preflight.library_of(task), durable, SystemClock()):
+            library, takeover = preflight.open_library(task, durable, stack)
         if takeover is not None:
             telling.warn("takeover", owner=takeover.owner)
         if simulated and options["task"]:

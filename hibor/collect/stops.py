@@ -66,6 +66,8 @@ def unusable(what: str, path: Path, error: Exception) -> RunStop:
         return RunStop("task_invalid", f"the disk is full: {room} ({os.strerror(cause.errno)})")
     where = getattr(error, "path", None) or path
     why = error.strerror if isinstance(error, OSError) and error.strerror else getattr(error, "detail", error)
+    if isinstance(error, FileExistsError):
+        why = "something that is no folder lies there"
     return RunStop("task_invalid", f"{what} cannot be used: {where} ({why})")
 
 

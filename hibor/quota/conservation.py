@@ -29,7 +29,9 @@ from hibor.reading import is_kept, open_kept, read_kept
 
 STAGES: Final = ("selected", "reserved", "tapped", "pulled", "verified", "published", "manifest row")
 ITEM_BUCKETS: Final = ("delivered", "duplicate", "stopped", "failed", "kept", "unreadable")
-UNIT_BUCKETS: Final = ("delivered", "released", "kept", "refused", "written off", "open", "unexplained")
+UNIT_BUCKETS: Final = (
+    "delivered", "released", "kept", "refused", "written off", "open", "elsewhere", "unexplained"
+)  # fmt: skip
 _REUSE: Final = ("PROJECT_REUSE", "CACHE_REUSE")
 _BLOCK_BYTES: Final = 1 << 20
 _COUNT_REPORTS: Final = "SELECT count(*) FROM catalogue WHERE task_type = 'catalogue'"
@@ -86,6 +88,7 @@ class Unit:
     report_id: str
     item_id: str
     day: str
+    run_id: str
     quota: str = "RESERVED"
     artifact: str | None = None
     kind: str | None = None
@@ -120,14 +123,14 @@ class Account:
 def audit(library: Library, ledger: Path, durable: Durable) -> Account:
     """Compare all books of a library. The ledger is verified by the caller."""
     items = list(read_items(library, durable))
-    units = read_units(ledger)
+    units, elsewhere = _ours(library, read_units(ledger))
     findings: list[Finding] = []
     rows = read_rows(library.manifest, findings)
     by_item = _unique(items, findings)
     rows_of = Counter(row.item_id for row in rows)
     came = _came(items, units, rows)
     stages = _stages(library, items, came)
-    unit_counts = _units(units, by_item, rows_of, findings)
+    unit_counts = _units(units, by_item, rows_of, findings) | elsewhere
     _items(items, rows, units, findings)
     files = _files(library, items, rows, findings)
     return Account(
@@ -209,7 +212,8 @@ def read_units(ledger: Path) -> dict[str, Unit]:
             if event["family"] is None:
                 continue
             unit = units.setdefault(
-                event["family"], Unit(event["family"], event["report_id"], event["item_id"], event["day"])
+                event["family"],
+                Unit(event["family"], event["report_id"], event["item_id"], event["day"], event["run_id"]),
             )
             if str(event["type"]).startswith("ARTIFACT"):
                 unit.artifact, unit.kind = event["type"], event["data"].get("kind")
@@ -292,6 +296,15 @@ def _ended(items: list[Item], came: Mapping[str, set[str]]) -> dict[str, dict[st
         for stage, buckets in found.items()
         if buckets
     }
+
+
+def _ours(library: Library, units: Mapping[str, Unit]) -> tuple[dict[str, Unit], dict[str, int]]:
+    """The units to account for here, and the count of those that are another library's: where several
+    libraries share an account's ledger, a run without a folder here was one of theirs.
+    """
+    runs = {run.run_id for run in library.run_folders()}
+    ours = {name: unit for name, unit in units.items() if library.ledger_dir is None or unit.run_id in runs}
+    return ours, {"elsewhere": len(units) - len(ours)}
 
 
 def _units(

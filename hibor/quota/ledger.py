@@ -105,8 +105,10 @@ class Ledger:
         automaton: Automaton,
         calendar: QuotaCalendar | None = None,
         known_heads: Iterable[Head] = (),
+        save_index: bool = True,
     ) -> Ledger:
-        """Open and verify. The folder must exist; a missing file is an empty ledger.
+        """Open and verify. The folder must exist; a missing file is an empty ledger. Without `save_index` not
+        even the index is written before `close`.
 
         `known_heads` are heads noted in journals, terminals and run files: a file that does not contain
         them is invalid. Raises `LedgerInvalid`, `LockTimeout`, `LockUnusable`.
@@ -121,7 +123,7 @@ class Ledger:
             automaton=automaton,
             calendar=days,
         )
-        store.load(known_heads)
+        store.load(known_heads, save_index=save_index)
         return cls(store, clock, automaton, days)
 
     # ---- what it says ------------------------------------------------------------------------------------
@@ -193,9 +195,9 @@ class Ledger:
         """
         return self._store.verify([head] if head else [])
 
-    def close(self) -> None:
+    def close(self, *, save_index: bool = True) -> None:
         """Save the index and forget the file."""
-        self._store.close()
+        self._store.close(save_index=save_index)
 
     def __enter__(self) -> Ledger:
         return self

@@ -73,10 +73,13 @@ class LedgerStore:
         self.marks = Marks()
         self.place = Place()
 
-    def load(self, known_heads: Iterable[Head]) -> None:
-        """Verify the file and fold it. Raises `LedgerInvalid`, `LockTimeout`, `LockUnusable`."""
+    def load(self, known_heads: Iterable[Head], *, save_index: bool = True) -> None:
+        """Verify the file and fold it; without `save_index` nothing at all is written yet.
+
+        Raises `LedgerInvalid`, `LockTimeout`, `LockUnusable`.
+        """
         with self._guard, self._lock:
-            self._load(known_heads)
+            self._load(known_heads, save_index=save_index)
 
     def read(self, action: Callable[[], Result]) -> Result:
         """Run a look at the fold, brought up to date. Takes the lock only when the file has changed."""
@@ -149,11 +152,12 @@ class LedgerStore:
             check_heads(self.path, place, marks, [self.place.head, *heads])
             return place.head
 
-    def close(self) -> None:
+    def close(self, *, save_index: bool = True) -> None:
         """Save the index; losing it costs time only, so a failure is noted in `index_note`, not raised."""
         with self._guard:
             try:
-                if self._doubt is None and (self._index is None or self._index.state.place != self.place):
+                moved = self._index is None or self._index.state.place != self.place
+                if save_index and self._doubt is None and moved and self.place.count:
                     with self._lock:
                         if self._mark() == self._file:
                             self._save_index(whole=self._index is None)
@@ -193,7 +197,7 @@ class LedgerStore:
             raise LedgerInvalid(self.path, 0, error.detail) from error
         return None if facts is None else FileMark.of(facts)
 
-    def _load(self, known_heads: Iterable[Head]) -> None:
+    def _load(self, known_heads: Iterable[Head], *, save_index: bool = True) -> None:
         """Take the fold from the index if it fits exactly, else from every line."""
         heads = list(known_heads)
         mark = self._mark()
@@ -210,7 +214,7 @@ class LedgerStore:
             noted = [index.state.place.head]
             check_heads(self.path, self.place, self.marks, noted, index=index_path(self.path).name)
         self._file, self._verified_s, self.verified_whole = mark, now_s, True
-        if self.place.count:
+        if self.place.count and save_index:
             self._save_index(whole=True)
 
     def _adopt(self, index: Index, mark: FileMark, now_s: float) -> bool:

@@ -250,7 +250,7 @@ def test_a_second_process_is_busy_and_the_next_one_takes_over(library: Path) -> 
         sys.executable,
         "-c",
         KILLER,
-        "open.journal",
+        "intent.journal",  # the ledger is there, its index is not yet
         "begin",
         "--library",
         str(library),

@@ -124,6 +124,23 @@ def test_closing_on_request_leaves_nothing_open(
     assert json.loads(terminal.read_bytes())["closure_variant"].startswith("C07")
 
 
+def test_a_recovery_whose_clock_is_behind_the_ledger_adds_nothing(
+    theatre: Theatre, room: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An event from another clock would lock every later run out."""
+
+    class HourEarlier(SystemClock):
+        def now(self) -> datetime:
+            return moment() - timedelta(hours=1)
+
+    left_by(theatre, "new_deadline_p07", room)
+    monkeypatch.setattr("hibor.collect.recover_session.SystemClock", HourEarlier)
+    before = {path: path.read_bytes() for path in room.rglob("*.jsonl")}
+    assert recover(room) == 64
+    assert "accept-clock" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in room.rglob("*.jsonl")} == before
+
+
 class Console(io.StringIO):
     """A terminal on which a person types."""
 
