@@ -47,6 +47,8 @@ COMMANDS: Final[dict[str, str]] = {
 class LazyGroup(SpokenGroup):
     """The commands, found by name and imported when called."""
 
+    hands_on = True
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every command, in the order of a day's work."""
         return list(COMMANDS)

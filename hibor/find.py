@@ -30,6 +30,7 @@ from hibor.package.names import normalise_text
 from hibor.pdf import check_pdf
 from hibor.people.commandline import DONE, FOUND, Answers, Refusal, SpokenCommand, Words, run_command, shared
 from hibor.people.libraries import library_at
+from hibor.people.numbers import MOST_REPORTS, Number
 from hibor.people.run_view import manifest_rows
 
 INDEX_NAME: Final = "find.sqlite3"
@@ -239,7 +240,7 @@ def build(words: Words) -> click.Command:
 
     @click.command(cls=SpokenCommand, words=words, section="find")
     @click.argument("terms", nargs=-1)
-    @click.option("--limit", type=click.IntRange(min=1), default=20, help=words("find.limit"))
+    @click.option("--limit", type=Number(1, MOST_REPORTS), default=20, help=words("find.limit"))
     @shared(words)
     def find(
         terms: tuple[str, ...],

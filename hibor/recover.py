@@ -3,8 +3,8 @@ download.
 
 Exit codes: 0 done and nothing is left open, 1 something is left open (kept, or with --list and --dry-run:
 found), 2 done without a phone that was asked for, 26 an item breaks the contract, 27 the ledger or an item is
-in doubt, 64 the command line or the library cannot be used, 75 a run holds the library, 130 interrupted. `--list` and
-`--dry-run` take no lock and change nothing at all.
+in doubt, 64 the command line or the library cannot be used, 75 a run holds the library, 130 interrupted.
+`--list` and `--dry-run` take no lock and change nothing at all.
 """
 
 from __future__ import annotations

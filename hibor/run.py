@@ -48,10 +48,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     _end_signals_as_ctrl_c()
     try:
-        from hibor.people.commandline import Words
-        from hibor.people.console import use_utf8
+        from hibor.people.console import opened
+    except Exception as error:  # a broken installation: the document is owed all the same
+        return _last_resort(error, _lang_of(given))
+    with opened():
+        return _ended(given)
 
-        use_utf8()
+
+def _ended(given: list[str]) -> int:
+    """Run the command on streams that take everything; its exit code is the document's."""
+    try:
+        from hibor.people.commandline import Words
+
         build(Words(_lang_of(given))).main(args=given, prog_name="hibor run", standalone_mode=False)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0

@@ -15,6 +15,7 @@ from hibor.messages import reason_text
 from hibor.package.layout import RunFolder
 from hibor.people.commandline import DONE, Answers, SpokenCommand, Words, run_command, shared
 from hibor.people.libraries import library_at, sync_program
+from hibor.people.numbers import MOST_REPORTS, Number
 from hibor.people.run_view import DELIVERED, closed_items, count_open, read_json, reader
 
 
@@ -72,7 +73,7 @@ def build(words: Words) -> click.Command:
     """The command in a language."""
 
     @click.command(cls=SpokenCommand, words=words, section="runs")
-    @click.option("--last", type=click.IntRange(min=1), default=20, help=words("runs.last"))
+    @click.option("--last", type=Number(1, MOST_REPORTS), default=20, help=words("runs.last"))
     @shared(words)
     def runs(
         last: int, library: Path | None, task: Path | None, json_wanted: bool, quiet: bool, lang: str | None

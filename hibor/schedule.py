@@ -28,13 +28,13 @@ from hibor.people.commandline import (
     run_command,
     shared,
 )
+from hibor.people.numbers import duration_s
 from hibor.task import TaskError, load_task
 
 SCHTASKS_LIMIT: Final = 261
 """Longest /TR value that schtasks takes, in characters."""
 WEEKDAYS: Final = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 _TIME: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
-_WAIT: Final = re.compile(r"\d+(?:\.\d+)?\s*[smh]?")
 
 
 def windows_line(
@@ -91,8 +91,10 @@ def _build_print(words: Words) -> click.Command:
             raise Refusal("common.bad_value_refusal", name="--at")
         if not chosen or any(day not in WEEKDAYS for day in chosen):
             raise Refusal("common.bad_value_refusal", name="--days")
-        if not _WAIT.fullmatch(wait.strip()):
-            raise Refusal("common.bad_value_refusal", name="--wait")
+        try:
+            duration_s(wait)
+        except ValueError as error:
+            raise Refusal("common.bad_value_refusal", name="--wait") from error
         path = (task or Path("task.toml")).absolute()
         try:
             load_task(path)

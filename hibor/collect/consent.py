@@ -3,7 +3,6 @@ record (design 1), and each further download of a report that is paid for (desig
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Collection
@@ -39,8 +38,7 @@ def require_consent(station: Station, task: Task, progress: Progress, *, assume_
         model = device.properties("ro.product.model")["ro.product.model"]
     except DeviceError as error:
         raise RunStop(error.failure, error.detail) from error
-    mark = hashlib.sha256(device.identity.serialno.encode()).hexdigest()[:16]
-    record = library_of(task).root / "consent" / f"{mark}.json"
+    record = library_of(task).root / "consent" / f"{device.identity.mark}.json"
     if record.is_file():
         return
     if not assume_yes and not _confirmed(progress, model):
@@ -50,7 +48,7 @@ def require_consent(station: Station, task: Task, progress: Progress, *, assume_
         )
     _record(
         record,
-        {"schema_version": 1, "model": model, "phone": mark, "by": "option" if assume_yes else "answer"},
+        {"schema_version": 1, "model": model, "phone": device.identity.mark, "by": "option" if assume_yes else "answer"},
     )
 
 

@@ -9,7 +9,6 @@ reserved.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -242,7 +241,7 @@ def _facts(device: Device, profile: Profile, package: PackageInfo, library: Libr
         model=values["ro.product.model"],
         fingerprint=device.identity.fingerprint,
         app_version=package.version_name,
-        serial_hash=hashlib.sha256(device.identity.serialno.encode()).hexdigest()[:16],
+        serial_hash=device.identity.mark,
         profile=profile,
         version_supported=profile.supports(package.version_name)
         or has_walked(

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import attrs
 
@@ -27,6 +28,8 @@ from hibor.quota.day import QuotaCalendar
 from hibor.quota.events import EMPTY_HEAD, Head
 from hibor.quota.ledger import Label, Ledger
 from hibor.task import Task
+
+Part = TypeVar("Part")
 
 
 @attrs.define
@@ -134,6 +137,7 @@ class Services:
     pace: Pace = attrs.field(factory=Pace)
     pages_are_exact: bool = False
     pull_limit_bytes: int = 512 * 1024 * 1024
+    other_phone: bool = False
     started_at: str = ""
     on_stage: Callable[[Any], None] = lambda item: None  # an `ItemRun` begins a work, or has ended
     on_outcome: Callable[[str, str], None] = lambda reason, detail: None  # the sign an outcome rests on
@@ -171,29 +175,42 @@ class Services:
         """The ledger's head as far as this run has read it."""
         return EMPTY_HEAD if self.ledger is None else self.ledger.head
 
+    @contextmanager
+    def working_for(self, mark: str | None) -> Iterator[None]:
+        """Within, an item is gone on with whose tap was made on the phone that `mark` stands for (None: on
+        none yet). Another phone that is connected now counts as none: what it holds says nothing of that tap.
+        """
+        here = None if self.device is None else self.device.identity.mark
+        self.other_phone = None not in (mark, here) and mark != here
+        try:
+            yield
+        finally:
+            self.other_phone = False
+
     def require_device(self) -> Device:
-        """The phone. Raises the failure `device_offline` in a run without one."""
-        if self.device is None:
-            raise EffectFailure("device_offline", "no phone is connected")
-        return self.device
+        """The phone. Raises the failure `device_offline` in a run without one, `device_replaced` where the
+        item at hand needs another one; so do the phone's other parts.
+        """
+        return self._of_phone(self.device)
 
     def require_profile(self) -> Profile:
         """The app profile."""
-        if self.profile is None:
-            raise EffectFailure("device_offline", "no phone is connected")
-        return self.profile
+        return self._of_phone(self.profile)
 
     def require_app(self) -> App:
         """The app's driver."""
-        if self.app is None:
-            raise EffectFailure("device_offline", "no phone is connected")
-        return self.app
+        return self._of_phone(self.app)
 
     def require_cache(self) -> PhoneCache:
         """The app's cache folders."""
-        if self.cache is None:
+        return self._of_phone(self.cache)
+
+    def _of_phone(self, part: Part | None) -> Part:
+        if self.other_phone:
+            raise EffectFailure("device_replaced", "the tap was made on another phone; connect that one")
+        if part is None:
             raise EffectFailure("device_offline", "no phone is connected")
-        return self.cache
+        return part
 
     def may_write(self, evidence: Evidence) -> bool:
         """False once something of the item is U: 26 and 27 write no successor (ruling R1)."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,11 +45,11 @@ from hibor.package.delivery import run_delivery
 from hibor.package.layout import new_run_id
 from hibor.package.manifest import ManifestInvalid
 from hibor.package.run_terminal import RunDocument, StopReason
+from hibor.people.console import answer_lost
+from hibor.people.numbers import duration_s
 from hibor.people.progress import Progress, ProgressLog
 from hibor.task import NOT_IN_FILE, Task, TaskError, foreign_path, load_task, with_options
 
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h)?")
-_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 LAST_STAGE: Final = len(STATES) - 1
 
 
@@ -107,7 +106,7 @@ def _collect(
     options: Mapping[str, Any], task: Task, station: Station, progress: Progress, interrupts: Interrupts
 ) -> int:
     if options["wait"]:
-        wait_for_phone(station, parse_duration_s(options["wait"]), progress)
+        wait_for_phone(station, duration_s(options["wait"]), progress)
     deadline = Deadline(station.clock, task.deadline_s, GUARD_RAILS["closing_reserve_s"])
     progress.deadline = deadline
     orders = Orders(
@@ -158,7 +157,7 @@ def resolve_task(options: Mapping[str, Any]) -> tuple[Task, bool]:
     if simulated and (options["device"] or options["adb_server"]):
         raise ValueError("--scenario starts a simulated phone; --device and --adb-server name a real one")
     if options.get("wait"):
-        parse_duration_s(options["wait"])
+        duration_s(options["wait"])
     if options["task"]:
         task = load_task(options["task"])
     else:
@@ -234,14 +233,6 @@ def open_station(options: Mapping[str, Any], task: Task, simulated: bool) -> Ite
         raise RunStop(error.failure, error.detail) from error
     except ValueError as error:
         raise RunStop("task_invalid", f"--adb-server: {error}") from error
-
-
-def parse_duration_s(text: str) -> float:
-    """`90s`, `30m`, `1h` or plain seconds. Raises ValueError."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        raise ValueError(f"{text!r} is not a duration such as 90s, 30m or 1h")
-    return float(found[1]) * _SECONDS[found[2]]
 
 
 def refuse(message: str, lang: str) -> int:
@@ -331,11 +322,11 @@ def _emit(
     may_write = collector is not None and (collector.stop is None or collector.stop.writes)
     if collector is not None and collector.services is not None and may_write:
         _write_run_files(collector, document, text)
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        progress.warn("stdout_closed")
+    sys.stdout.write(text)
+    sys.stdout.flush()
+    if answer_lost():
+        kept = (document["paths"] or {}).get("run")
+        progress.warn("document_lost" if kept is None else "document_kept", run=kept)
     try:
         _tell_outcome(document, progress, collector)
         if collector is not None and may_write:

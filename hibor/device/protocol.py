@@ -8,6 +8,7 @@ you").
 
 from __future__ import annotations
 
+import hashlib
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -25,6 +26,11 @@ class Identity:
 
     serialno: str
     fingerprint: str
+
+    @property
+    def mark(self) -> str:
+        """Stands for the phone in files, which never tell its serial: 16 hex digits of its sha256."""
+        return hashlib.sha256(self.serialno.encode()).hexdigest()[:16]
 
 
 @attrs.frozen

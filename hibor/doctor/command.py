@@ -41,6 +41,7 @@ from hibor.people.commandline import (
     Words,
     run_command,
 )
+from hibor.people.numbers import FASTEST, Number
 from hibor.task import EMBEDDED_ACCOUNT, Task, TaskError, load_task
 
 NAMED_ACCOUNT = "default"
@@ -193,7 +194,7 @@ def build(words: Words) -> click.Command:
         option("--library", key="library", type=paths),
         option("--task", key="task", type=paths),
         option("--scenario", key="scenario", metavar="NAME"),
-        option("--time-scale", key="time_scale", type=click.FloatRange(0.01, 1000), metavar="X"),
+        option("--time-scale", key="time_scale", type=Number(0.01, FASTEST), metavar="X"),
         option("--walk", key="walk", is_flag=True),
         option("--find-file", key="find_file", is_flag=True),
         option("--learn", key="learn", type=paths, metavar="OUT.toml"),

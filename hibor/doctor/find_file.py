@@ -19,6 +19,7 @@ from hibor.device.profile_types import CacheSection, Step
 from hibor.device.protocol import Device, RemoteFile
 from hibor.doctor.case import Case
 from hibor.doctor.profile_toml import section_toml
+from hibor.messages.lines import Lines
 
 STORAGE: Final = ("/sdcard", "/storage/emulated/0")
 PATIENCE_S: Final = 600.0
@@ -199,5 +200,5 @@ def find_file(case: Case) -> None:
         "ok" if known else "warn",
         "cache_known" if known else "cache_new",
         path=path,
-        text=text,
+        text=Lines(text),
     )

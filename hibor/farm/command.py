@@ -26,6 +26,7 @@ from hibor.people.commandline import (
     Words,
     shared,
 )
+from hibor.people.numbers import FASTEST, MOST_DAYS, MOST_REPORTS, Number
 
 if TYPE_CHECKING:
     from hibor.farm.planning import Planned
@@ -95,8 +96,8 @@ def _build_plan(words: Words) -> click.Command:
         "--phone", "phones", multiple=True, required=True, metavar="SERIAL", help=words("farm.plan.phone")
     )
     @click.option("--report", "reports", multiple=True, metavar="REPORT_ID", help=words("farm.plan.report"))
-    @click.option("--count", type=click.IntRange(min=1), metavar="N", help=words("farm.plan.count"))
-    @click.option("--since-days", type=click.IntRange(min=0), metavar="N", help=words("farm.plan.since_days"))
+    @click.option("--count", type=Number(1, MOST_REPORTS), metavar="N", help=words("farm.plan.count"))
+    @click.option("--since-days", type=Number(0, MOST_DAYS), metavar="N", help=words("farm.plan.since_days"))
     @click.option("--again", is_flag=True, help=words("farm.plan.again"))
     @shared(words)
     def plan(
@@ -180,9 +181,9 @@ def _build_work(words: Words) -> click.Command:
     @click.option("--account", metavar="NAME", help=words("farm.work.account"))
     @click.option("--adb-server", metavar="HOST:PORT", help=words("farm.work.adb_server"))
     @click.option("--profile", help=words("farm.work.profile"))
-    @click.option("--quota-limit", type=int, metavar="N", help=words("farm.work.quota_limit"))
+    @click.option("--quota-limit", type=Number(0, MOST_REPORTS), metavar="N", help=words("farm.work.quota_limit"))
     @click.option("--scenario", help=words("farm.work.scenario"))
-    @click.option("--time-scale", type=float, metavar="X", help=words("farm.work.time_scale"))
+    @click.option("--time-scale", type=Number(0.01, FASTEST), metavar="X", help=words("farm.work.time_scale"))
     @click.option("--watch", is_flag=True, help=words("farm.work.watch"))
     @click.option("--yes", is_flag=True, help=words("farm.work.yes"))
     @shared(words)

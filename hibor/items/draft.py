@@ -218,6 +218,11 @@ class Draft:
 
     # -- replay ----------------------------------------------------------------------------------------------
 
+    @property
+    def phone(self) -> str | None:
+        """The mark of the phone that the taps were made on; None before them, or where it was not noted."""
+        return None if self.intent is None else self.intent.get("phone")
+
     def replay(self, records: Iterable[Record]) -> None:
         """Take the facts of a journal, in order."""
         for record in records:

@@ -192,8 +192,9 @@ def resume(leftover: Leftover, services: Services) -> ItemResult:
     _tidy(leftover.folder, services)
     item = ItemRun(leftover.draft.job, services, draft=leftover.draft, node=leftover.node)
     try:
-        item.resume(leftover.action)
-        return item.run_host()
+        with services.working_for(leftover.draft.phone):
+            item.resume(leftover.action)
+            return item.run_host()
     finally:
         item.settle()
 

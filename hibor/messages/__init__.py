@@ -6,6 +6,7 @@ Rules of this package:
   with the same placeholders, and every code, run status, stop word and failure word has its texts (tests).
 * A key that is missing raises `KeyError`: a person never gets a line in the wrong language instead.
 * Codes, states, keys of files and commands are the same in every language.
+* A fact stays within its line (`messages.lines`).
 * Light to import: every `--help` passes through here.
 """
 
@@ -18,7 +19,10 @@ import sys
 import tomllib
 from functools import lru_cache
 from importlib import resources
+from pathlib import PurePath
 from typing import Any, Final, Literal, NamedTuple
+
+from hibor.messages.lines import one_line
 
 Lang = Literal["zh", "en"]
 LANGS: Final[tuple[Lang, Lang]] = ("zh", "en")
@@ -61,7 +65,14 @@ def text(lang: str, key: str, /, **facts: Any) -> str:
         found = found[part]
     if not isinstance(found, str):
         raise KeyError(f"{key!r} is a section, not a text")
-    return found.format(**facts) if facts else found
+    return found.format(**{name: _within_a_line(fact) for name, fact in facts.items()}) if facts else found
+
+
+def _within_a_line(fact: Any) -> Any:
+    """A fact of a text. Names of files and what an app shows hold whatever somebody typed."""
+    if isinstance(fact, PurePath):
+        return one_line(str(fact))
+    return one_line(fact) if isinstance(fact, str) else fact
 
 
 def advice(lang: str, word: str) -> Advice:

@@ -45,8 +45,21 @@ _PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     ("plan_there", r"--plan: (?P<path>.+) exists already .*"),
     ("encoding", r"not UTF-8; .*"),
     ("lower_only", r"--quota-limit \d+: may only lower the task's limit (?P<limit>\d+)"),
+    ("strange_argument", r"(?P<argument>.*) holds bytes that are not UTF-8, .*"),
+    ("narrow_names", r"Python writes file names as (?P<encoding>\S+) here, .*"),
     ("no_option", r"No such option:? '?(?P<name>--?[\w-]+)'?.*"),
     ("needs_value", r"Option '(?P<name>--?[\w-]+)' requires .*"),
+    (
+        "whole_range",
+        r"Invalid value for '(?P<name>--?[\w-]+)': (?P<value>.*) is not a whole number from (?P<least>\S+)"
+        r" to (?P<most>\S+?)\.?",
+    ),
+    (
+        "range",
+        r"Invalid value for '(?P<name>--?[\w-]+)': (?P<value>.*) is not a number from (?P<least>\S+)"
+        r" to (?P<most>\S+?)\.?",
+    ),
+    ("choice", r"Invalid value for '(?P<name>--?[\w-]+)': (?P<value>.*) is not one of (?P<known>.*?)\.?"),
     ("bad_value", r"Invalid value for '(?P<name>--?[\w-]+)'.*"),
     ("budget", r"the (?:discovery )?budget .*"),
     ("rows", r"(?P<count>\d+) row\(s\) of the list could not be read"),
@@ -55,6 +68,8 @@ _PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     ("simulated_only", r"--scenario starts a simulated phone; .*"),
     ("no_phone", r"no phone is connected"),
     ("time_scale", r"--time-scale: .*"),
+    ("adb_server", r"--adb-server: .* HOST:PORT, not (?P<value>.*)"),
+    ("most", r'(?:--[\w-]+: )?"(?P<key>[^"]+)" must be at most (?P<most>[\d.]+)'),
     ("bad_value", r"(?P<name>--[\w-]+): .*"),
     ("duration", r"'(?P<value>[^']*)' is not a duration .*"),
     ("no_library", r"there is no library (?P<path>.*)"),

@@ -9,11 +9,13 @@ Rules of this file:
 * Exit codes come from `generated.governance`; their meanings are in the catalogue. Nothing else states
   them.
 * Reading commands take no lock and change nothing in the library.
+* What `tell` gets is one line; text of several lines is marked (`Lines`).
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +24,9 @@ from typing import Any, Final, TypeVar
 import click
 
 from generated.governance import COMMAND_EXITS, RUN_STATUSES
-from hibor.messages import LANGS, Lang, catalogue, chosen_lang, text
+from hibor.messages import LANGS, Lang, catalogue, chosen_lang, text, told_line
+from hibor.messages.lines import Lines, is_plain, one_line
+from hibor.people.console import READER_GONE, answer_lost, opened, why_lost
 from hibor.people.formatting import CellContext
 
 DONE: Final = COMMAND_EXITS["done"]
@@ -70,9 +74,9 @@ class Answers:
         print(self.words(key, **facts), file=sys.stderr, flush=True)
 
     def tell(self, line: str = "") -> None:
-        """A line of the answer, on stdout; nothing when JSON is wanted."""
+        """A line of the answer, on stdout, and one line alone; nothing when JSON is wanted."""
         if not self.json_wanted:
-            print(line)
+            print(one_line(line))
 
     def document(self, value: Mapping[str, Any]) -> None:
         """The JSON document, when one is wanted."""
@@ -80,10 +84,32 @@ class Answers:
             print(json.dumps({"schema_version": 1, **value}, ensure_ascii=False, indent=2, allow_nan=False))
 
 
+class Mistake(click.UsageError):
+    """A command line that is refused in a sentence of the catalogue; `message` is the English one."""
+
+    def __init__(self, key: str, context: click.Context, **facts: str) -> None:
+        super().__init__(Words("en")(key, **facts), context)
+        self.key, self.facts = key, facts
+
+
 class SpokenCommand(click.Command):
     """A command whose help is in one language, with examples and exit codes at its end."""
 
     context_class = CellContext
+    hands_on: bool = False
+    """Whether the arguments are for another command, which looks at them itself."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse what no file name, ledger or document could hold, before anything is done."""
+        given = list(args)
+        rest = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing and not self.hands_on:
+            if not _can_name_files():
+                raise Mistake("common.narrow_names", ctx, encoding=sys.getfilesystemencoding())
+            strange = next((one for one in given if not is_plain(one)), None)
+            if strange is not None:
+                raise Mistake("common.strange_argument", ctx, argument=strange)
+        return rest
 
     def __init__(
         self, name: str | None = None, *, words: Words, section: str, exits: str = "command", **settings: Any
@@ -148,6 +174,17 @@ class SpokenGroup(SpokenCommand, click.Group):
             formatter.write_dl(rows)
 
 
+_NAME_PROBE: Final = "慧\u3400\U00020bb7é"
+
+
+def _can_name_files() -> bool:
+    """Whether this Python can write every name a report may get."""
+    try:
+        return bool(os.fsencode(_NAME_PROBE))
+    except UnicodeEncodeError:
+        return False
+
+
 def _marked(told: str, words: Words) -> str:
     """What click adds to an option's text, in the language."""
     told = told.replace("[required]", words("common.mark_required"))
@@ -209,11 +246,27 @@ def run_command(
 
     `on_mistake` is told too what is wrong on the command line.
     """
-    from hibor.people.console import use_utf8
-
-    use_utf8()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    words = Words(chosen_lang(given))
+    with opened():
+        words = Words(chosen_lang(given))
+        return answered(_ended(build, name, given, words, on_mistake), words)
+
+
+def answered(code: int, words: Words) -> int:
+    """The exit code of a command that has said all. An answer that could not be written is told once."""
+    if not answer_lost():
+        return code
+    why = why_lost()
+    if why == READER_GONE:
+        return code  # it had enough
+    print(words("common.answer_lost", why=words(f"common.stdout_{why}")), file=sys.stderr)
+    return code or FOUND
+
+
+def _ended(
+    build: Built, name: str, given: list[str], words: Words, on_mistake: Callable[[str], None] | None
+) -> int:
+    """Run the command; its exit code."""
     try:
         result = build(words).main(given, prog_name=f"hibor {name}".strip(), standalone_mode=False)
     except click.exceptions.Exit as leave:
@@ -231,9 +284,6 @@ def run_command(
     except (KeyboardInterrupt, click.Abort):
         print(words("common.interrupted"), file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()
-        return DONE
     except Exception as error:
         trouble = _file_trouble(error, words)
         if trouble is None:
@@ -259,11 +309,16 @@ def _mistake(error: click.ClickException, words: Words) -> str:
     context = getattr(error, "ctx", None)
     group = None if context is None else context.command
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        return error.format_message()  # the command's help, which is in the reader's language
+        return Lines(error.format_message())  # the command's help, which is in the reader's language
+    if isinstance(error, Mistake):
+        return words(error.key, **error.facts)
     if context is not None and isinstance(group, click.Group) and error.message == "Missing command.":
         return words("common.no_subcommand", names=", ".join(group.list_commands(context)))
     if words.lang == "en":
         return error.format_message()
+    told = told_line(words.lang, error.format_message())
+    if told is not None:
+        return f"{told}。"
     if isinstance(error, click.NoSuchOption):
         return words("common.no_option", name=error.option_name)
     parameter = getattr(error, "param", None)

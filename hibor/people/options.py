@@ -13,6 +13,7 @@ import click
 
 from hibor.messages import LANGS
 from hibor.people.commandline import Words
+from hibor.people.numbers import FASTEST, LONGEST_S, MOST_REPORTS, Number
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -24,11 +25,11 @@ _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
     "device": (("--device",), {"metavar": "SERIAL"}),
     "adb_server": (("--adb-server",), {"metavar": "HOST:PORT"}),
     "profile": (("--profile",), {"metavar": "PROFILE"}),
-    "deadline": (("--deadline",), {"type": float, "metavar": "SECONDS"}),
-    "quota_limit": (("--quota-limit",), {"type": int, "metavar": "N"}),
-    "count": (("--count",), {"type": int, "metavar": "N"}),
+    "deadline": (("--deadline",), {"type": Number(1.0, LONGEST_S), "metavar": "SECONDS"}),
+    "quota_limit": (("--quota-limit",), {"type": Number(0, MOST_REPORTS), "metavar": "N"}),
+    "count": (("--count",), {"type": Number(1, MOST_REPORTS), "metavar": "N"}),
     "scenario": (("--scenario",), {"metavar": "NAME"}),
-    "time_scale": (("--time-scale",), {"type": float, "metavar": "X"}),
+    "time_scale": (("--time-scale",), {"type": Number(0.01, FASTEST), "metavar": "X"}),
     "retrigger": (("--retrigger",), {"multiple": True, "metavar": "REPORT_ID"}),
     "wait": (("--wait",), {"metavar": "DURATION"}),
     "plan": (("--plan",), {"type": click.Path(), "metavar": "FILE"}),
@@ -40,7 +41,7 @@ _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]]] = {
     "quiet": (("--quiet",), {"is_flag": True}),
     "verbose": (("--verbose",), {"is_flag": True}),
     "full": (("--full",), {"is_flag": True}),
-    "max_pages": (("--max-pages",), {"type": click.IntRange(min=1), "metavar": "N"}),
+    "max_pages": (("--max-pages",), {"type": Number(1, MOST_REPORTS), "metavar": "N"}),
     "json": (("--json", "as_json"), {"is_flag": True}),
     "only_list": (("--list", "only_list"), {"is_flag": True}),
     "close": (("--close",), {"multiple": True, "metavar": "ITEM"}),

@@ -13,6 +13,7 @@ from generated.governance import GUARD_RAILS
 from hibor.items.leftovers import Broken, Leftover, closable
 from hibor.items.recovery import Recovered
 from hibor.messages import advice, text, told, was_interrupted
+from hibor.messages.lines import one_line
 
 SCHEMA_VERSION = 1
 
@@ -151,12 +152,13 @@ class Telling:
     def _table(self, heading: str, rows: Sequence[Sequence[str]]) -> None:
         from rich.console import Console
         from rich.table import Table
+        from rich.text import Text
 
         table = Table(show_edge=False, pad_edge=False)
         for column in text(self.lang, f"recover.{heading}").split("|"):
             table.add_column(column, overflow="fold")
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*(Text(one_line(cell)) for cell in row))
         Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160).print(table)
 
     @staticmethod

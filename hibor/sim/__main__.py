@@ -26,6 +26,7 @@ from filelock import FileLock, Timeout
 
 from hibor.messages import LANGS, told
 from hibor.people.commandline import DONE, Refusal, SpokenCommand, Words, run_command
+from hibor.people.numbers import Number
 from hibor.sim.adbd import Adbd
 from hibor.sim.phone import OTHER_SERIAL_NUMBER, SimPhone
 from hibor.sim.process import EXIT_BUSY
@@ -171,17 +172,17 @@ def build(words: Words) -> click.Command:
         return words(f"sim.{key}")
 
     @click.command(cls=SpokenCommand, words=words, section="sim")
-    @click.option("--port", type=click.IntRange(0, 65535), default=0, help=said("port"))
+    @click.option("--port", type=Number(0, 65535), default=0, help=said("port"))
     @click.option(
         "--state", "state_dir", type=click.Path(file_okay=False, path_type=Path), help=said("state")
     )
     @click.option("--scenario", "scenario_name", metavar="NAME", default="default", help=said("scenario"))
     @click.option(
-        "--time-scale", type=click.FloatRange(0.01, 10_000), metavar="X", default=1.0, help=said("time_scale")
+        "--time-scale", type=Number(0.01, 10_000.0), metavar="X", default=1.0, help=said("time_scale")
     )
     @click.option("--embedded", is_flag=True, help=said("embedded"))
     @click.option("--not-before", type=_MOMENT, default=None, metavar="TIME", help=said("not_before"))
-    @click.option("--parent-pid", type=int, default=None, help=said("parent_pid"))
+    @click.option("--parent-pid", type=Number(1, (1 << 31) - 1), default=None, help=said("parent_pid"))
     @click.option("--until-eof", is_flag=True, help=said("until_eof"))
     @click.option("--lang", type=click.Choice(LANGS), expose_value=False, help=words("common.lang"))
     @click.option(

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from hibor.collect.session import parse_duration_s
+from hibor.people.numbers import duration_s
 from hibor.package.layout import Library
 from hibor.people.commandline import Refusal
 from hibor.people.run_view import find_run
@@ -94,13 +94,13 @@ def test_help_tells_options_exit_codes_and_guard_rails(tmp_path: Path) -> None:
     ("text", "wait_s"), [("90s", 90), ("30m", 1800), ("1h", 3600), ("15", 15), ("1.5m", 90), (" 2 h ", 7200)]
 )
 def test_durations(text: str, wait_s: float) -> None:
-    assert parse_duration_s(text) == wait_s
+    assert duration_s(text) == wait_s
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-5s", "5 days", "1h30m"])
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="duration"):
-        parse_duration_s(text)
+        duration_s(text)
 
 
 # -- task files ------------------------------------------------------------------------------------------

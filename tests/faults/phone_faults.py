@@ -7,6 +7,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 
 import attrs
@@ -21,6 +22,8 @@ from tests.faults.world import FIRST_RUN, QUICK, SCALE, Phone, World, attach, fe
 
 STATES = ("P00", "P01", "P02", "P03", "P04", "P05")
 FAULTS = ("server_killed", "link_dropped", "rebooted", "replaced")
+TAPPED = ("P02", "P03", "P04")
+"""States at which a download was asked for and its file is still to come from that phone."""
 _REPLACED = QUICK + '[[fault]]\nkind = "phone_replaced"\ncall = 1\ntimes = 0\n'
 
 
@@ -128,6 +131,10 @@ def strike_at(bench: Bench, state: str, fault: str) -> tuple[str, str, list[str]
             wrong.append(f"ended in doubt: {ended.detail}")
     finally:
         world.close()
+    try:
+        if fault == "replaced" and state in TAPPED:
+            _recover_elsewhere(bench, room, at, wrong)
+    finally:
         phone = repair()
     phone.app.open_app()
     taps, start = phone.trigger_taps, Image.of(room)
@@ -140,6 +147,20 @@ def strike_at(bench: Bench, state: str, fault: str) -> tuple[str, str, list[str]
     states, _quota, _files, found = look(room, start, facts, True)
     shutil.rmtree(room)
     return f"{ended.item['state']} {ended.code}", " ".join(states), wrong + found
+
+
+def _recover_elsewhere(bench: Bench, room: Path, at: datetime, wrong: list[str]) -> None:
+    """Recovery on another phone: it never saw the tap, so it neither confirms it nor writes it off."""
+    before = _books(room)
+    recover_once(room, bench.connect(), at, wrong)
+    if _books(room) != before:
+        wrong.append("recovery on another phone decided what a tap came to")
+
+
+def _books(room: Path) -> dict[str, bytes]:
+    """The ledger and the terminals, which say what became of a tap."""
+    kept = ("ledger.jsonl", "terminal.json")
+    return {path: data for path, data in Image.of(room).files if path.endswith(kept)}
 
 
 def _item_at(bench: Bench, state: str) -> tuple[World, ItemRun, Path]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import signal
 from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import datetime, timedelta
@@ -139,6 +140,21 @@ def test_a_recovery_whose_clock_is_behind_the_ledger_adds_nothing(
     assert recover(room) == 64
     assert "accept-clock" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in room.rglob("*.jsonl")} == before
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
+def test_a_signal_ends_a_recovery_with_a_word(
+    room: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    if not hasattr(signal, name):
+        pytest.skip(f"there is no {name} here")
+    number = getattr(signal, name)
+    monkeypatch.setattr(
+        "hibor.collect.recover_session.recover_session", lambda _options: signal.raise_signal(number)
+    )
+    before = signal.getsignal(number)
+    assert recover(room) == 130
+    assert "Interrupted" in capsys.readouterr().err and signal.getsignal(number) is before
 
 
 class Console(io.StringIO):

@@ -100,6 +100,7 @@ def intent_journal(item: ItemRun) -> None:
         "label_before": prepared.label_before,
         "analysts": None if draft.learned_analysts is None else list(draft.learned_analysts),
         "ledger_head": services.require_ledger().head.to_dict(),
+        "phone": services.require_device().identity.mark,
     }
     item.note("TRIGGER_INTENT", data, step="intent.journal")
 
