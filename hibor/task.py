@@ -91,8 +91,10 @@ class Policy:
 
 @attrs.frozen(kw_only=True)
 class Task:
-    """One task, complete and in range. `source` is the file it came from and `as_read` its bytes; None
-    for the embedded default.
+    """One task, complete and in range.
+
+    `source` is the file it came from and `as_read` its bytes, None for the embedded default; `names_lang` says
+    whether the file chose the language.
     """
 
     library: str
@@ -108,11 +110,16 @@ class Task:
     policy: Policy = Policy()
     source: Path | None = None
     as_read: bytes | None = attrs.field(default=None, repr=False, eq=False)
+    names_lang: bool = attrs.field(default=False, repr=False, eq=False)
 
     @classmethod
     def embedded(cls, library: Path | str = "hibor-library") -> Task:
         """The task of a run without arguments: the 6 + 4 package on the simulated phone."""
         return cls(library=str(library), account=EMBEDDED_ACCOUNT)
+
+    def spoken(self, option: str | None) -> str:
+        """The language to tell its readers: the option's, else the file's, else the system's."""
+        return option or (self.lang if self.names_lang else default_lang())
 
     @property
     def base(self) -> Path:
@@ -153,8 +160,8 @@ def load_task(path: Path | str) -> Task:
             structured: Task = _CONVERTER.structure(values, Task)
         except (cattrs.BaseValidationError, ForbiddenExtraKeysError) as error:
             raise TaskError(name, None, "; ".join(cattrs.transform_error(error))) from error
-        lang = structured.lang if "lang" in values else default_lang()
-        task = attrs.evolve(structured, lang=lang, source=path.absolute(), as_read=data)
+        named = "lang" in values
+        task = attrs.evolve(structured, source=path.absolute(), as_read=data, names_lang=named)
         problems = list(_range_problems(task))
     if problems or task is None:
         raise _located(name, lines, problems)
@@ -280,7 +287,7 @@ _KINDS: Final[Mapping[object, _Check]] = {
     Reuse: _STRING,
 }
 _TABLES: Final = (Select, QuotaTask, Policy)
-NOT_IN_FILE: Final = frozenset({"source", "as_read"})
+NOT_IN_FILE: Final = frozenset({"source", "as_read", "names_lang"})
 """What a task knows beside the file's keys."""
 
 

@@ -80,16 +80,16 @@ def test_a_task_that_names_no_language_is_told_in_the_systems(
 ) -> None:
     monkeypatch.delenv("HIBOR_LANG", raising=False)
     monkeypatch.setenv("LC_ALL", spoken)
-    assert load_task(put(tmp_path, MINIMAL)).lang == lang
-    assert load_task(put(tmp_path, 'lang = "zh"\n' + MINIMAL)).lang == "zh"
+    silent = load_task(put(tmp_path, MINIMAL))
+    assert (silent.spoken(None), silent.spoken("zh"), silent.lang) == (lang, "zh", "zh")
+    assert load_task(put(tmp_path, 'lang = "zh"\n' + MINIMAL)).spoken(None) == "zh"
 
 
-def test_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HIBOR_LANG", "zh")
+def test_defaults(tmp_path: Path) -> None:
     task = load_task(put(tmp_path, MINIMAL))
     embedded = Task.embedded(tmp_path / "library")
     for field in attrs.fields(Task):
-        if field.name not in ("library", "account", "source", "as_read"):
+        if field.name not in ("library", "account", "source", "as_read", "names_lang"):
             assert getattr(task, field.name) == getattr(embedded, field.name) == field.default
     assert (task.deadline_s, task.count, task.min_count, task.lang) == (600.0, 10, 0, "zh")
     assert task.select == Select() and task.select.since_days == 3 and task.select.pages_min == 0

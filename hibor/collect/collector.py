@@ -31,7 +31,7 @@ from hibor.collect.holdings import holdings_of
 from hibor.collect.plan import plan_bytes, plan_rows, planned, read_plan
 from hibor.collect.preflight import PhoneFacts
 from hibor.collect.schedule import Finished, Refusal, Schedule
-from hibor.collect.selection import Choice, Holdings, LikelyDuplicate, choose
+from hibor.collect.selection import Choice, Holdings, LikelyDuplicate, choose, require_named
 from hibor.collect.services import Pacer, Services
 from hibor.collect.station import Station
 from hibor.collect.stops import RunStop, unusable
@@ -324,7 +324,10 @@ class Collector:
             return planned(read_plan(self.orders.plan), entries, holdings), []
         today = date.fromisoformat(self._services.day)
         entries = tuple(read_wants(self._services.library).first(entries))
-        selected, spare, self.duplicates = choose(entries, self.task, today, holdings, self.orders.retrigger)
+        again = self.orders.retrigger
+        entries = tuple(sorted(entries, key=lambda entry: entry.report_id not in again))
+        selected, spare, self.duplicates = choose(entries, self.task, today, holdings, again)
+        require_named(again, entries, selected, holdings)
         for duplicate in self.duplicates:
             self.progress.warn("skipped_duplicate", path=duplicate.path, title=duplicate.entry.title)
         return selected, spare

@@ -48,7 +48,12 @@ def require_consent(station: Station, task: Task, progress: Progress, *, assume_
         )
     _record(
         record,
-        {"schema_version": 1, "model": model, "phone": device.identity.mark, "by": "option" if assume_yes else "answer"},
+        {
+            "schema_version": 1,
+            "model": model,
+            "phone": device.identity.mark,
+            "by": "option" if assume_yes else "answer",
+        },
     )
 
 

@@ -53,8 +53,7 @@ def recover_session(options: Mapping[str, Any]) -> int:
     telling = Telling(options["lang"] or default_lang(), as_json=options["as_json"], quiet=options["quiet"])
     try:
         task, simulated = resolve(options)
-        if options["task"] and not options["lang"]:
-            telling.lang = task.lang
+        telling.lang = task.lang
         if options["only_list"] or options["dry_run"]:
             return _show(options, task, telling)
         return _recover(options, task, simulated, telling)
@@ -83,7 +82,11 @@ def resolve(options: Mapping[str, Any]) -> tuple[Task, bool]:
     """
     task = load_task(options["task"]) if options["task"] else Task.embedded()
     task = with_options(
-        task, library=options["library"], device=options["device"], profile=options["profile"]
+        task,
+        library=options["library"],
+        device=options["device"],
+        profile=options["profile"],
+        lang=task.spoken(options["lang"]),
     )
     if not task.library_path.is_dir():
         raise ValueError(f"there is no library {task.library}")

@@ -7,13 +7,14 @@ a cached file before a new download; what reuse is allowed is the task's policy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Final
 
 import attrs
 
 from fsm import FinalFile
+from hibor.collect.stops import RunStop
 from hibor.device.protocol import RemoteFile
 from hibor.items.catalogue import CatalogueEntry
 from hibor.package.names import normalise_text
@@ -141,6 +142,20 @@ def choose(
         new_left -= choice.source == "NEW_TRIGGER"
         selected.append(choice)
     return selected, spare, duplicates
+
+
+def require_named(
+    again: Collection[str], entries: Iterable[CatalogueEntry], selected: Iterable[Choice], holdings: Holdings
+) -> None:
+    """A report that is named to be downloaded again is selected, or its file is here. Raises RunStop for one
+    that is neither: what a person named is never left out in silence.
+    """
+    listed = {entry.report_id for entry in entries}
+    chosen = {choice.entry.report_id for choice in selected}
+    for report_id in sorted(set(again) - chosen - holdings.copies.keys()):
+        unlisted = "it is not in the app's list as it was read"
+        why = "the task leaves it out" if report_id in listed else unlisted
+        raise RunStop("task_invalid", f"--retrigger {report_id}: {why}; nothing was paid for")
 
 
 def _choice(

@@ -174,7 +174,7 @@ def resolve_task(options: Mapping[str, Any]) -> tuple[Task, bool]:
         deadline_s=options["deadline"],
         quota_limit=options["quota_limit"],
         count=options["count"],
-        lang=options["lang"] or (None if options["task"] else default_lang()),
+        lang=task.spoken(options["lang"]),
     )
     foreign = foreign_path(options["library"], task.library, task.policy.ledger_dir)
     if foreign is not None:
@@ -193,6 +193,8 @@ def check_plan(options: Mapping[str, Any]) -> None:
     """
     if not options["plan"]:
         return
+    if options["retrigger"] and not options["dry_run"]:
+        raise ValueError("--retrigger: not with --plan, which says what is downloaded; give one of them")
     path = Path(options["plan"])
     if options["dry_run"]:
         if path.exists():

@@ -181,7 +181,9 @@ def _build_work(words: Words) -> click.Command:
     @click.option("--account", metavar="NAME", help=words("farm.work.account"))
     @click.option("--adb-server", metavar="HOST:PORT", help=words("farm.work.adb_server"))
     @click.option("--profile", help=words("farm.work.profile"))
-    @click.option("--quota-limit", type=Number(0, MOST_REPORTS), metavar="N", help=words("farm.work.quota_limit"))
+    @click.option(
+        "--quota-limit", type=Number(0, MOST_REPORTS), metavar="N", help=words("farm.work.quota_limit")
+    )
     @click.option("--scenario", help=words("farm.work.scenario"))
     @click.option("--time-scale", type=Number(0.01, FASTEST), metavar="X", help=words("farm.work.time_scale"))
     @click.option("--watch", is_flag=True, help=words("farm.work.watch"))

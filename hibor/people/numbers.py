@@ -43,8 +43,13 @@ class Number(click.ParamType[float]):
         if not self.least <= found <= self.most:  # neither is nan
             kind = "a whole number" if self.whole else "a number"
             shown = str(value) if len(str(value)) <= 40 else f"{str(value)[:37]}…"
-            self.fail(f"{shown!r} is not {kind} from {self.least} to {self.most}.", param, ctx)
+            wanted = f"{kind} from {_shown(self.least)} to {_shown(self.most)}"
+            self.fail(f"{shown!r} is not {wanted}.", param, ctx)
         return found
+
+
+def _shown(limit: float) -> str:
+    return str(int(limit)) if limit == int(limit) else str(limit)
 
 
 def duration_s(text: str) -> float:

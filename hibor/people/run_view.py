@@ -141,14 +141,14 @@ def reader() -> Durable:
 
 
 def manifest_rows(library: Library) -> tuple[ManifestRow, ...]:
-    """The manifest's rows, oldest first. Raises `Refusal` when it is damaged or cannot be read."""
+    """The manifest's rows, oldest first. Raises `Refusal` when it is damaged, DurableError when it cannot be
+    read.
+    """
     durable = reader()
     try:
         return Manifest(library.manifest, durable, Locks(durable, SystemClock())).rows()
     except ManifestInvalid as error:
         raise Refusal("common.manifest_damaged", exit_code=FOUND, line=error.line) from error
-    except DurableError as error:
-        raise Refusal("common.file_trouble", exit_code=FOUND, path=error.path) from error
 
 
 def find_run(library: Library, named: str | None) -> RunFolder:
@@ -218,6 +218,8 @@ def load_run(library: Library, folder: RunFolder) -> RunView:
         rows = {(row.run_id, row.item_id): row for row in manifest_rows(library)}
     except Refusal as refusal:
         rows, unread = {}, refusal
+    except DurableError as error:
+        rows, unread = {}, Refusal("common.file_trouble", exit_code=FOUND, path=error.path)
     items = [item for item in document.get("items", ()) if isinstance(item, dict)]
     if not document:
         items = closed_items(folder)
