@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,12 +25,14 @@ from typing import Any, Final
 import attrs
 
 from hibor.clock import Clock
+from hibor.collect.stops import RunStop, unusable
 from hibor.device.errors import DeviceError
 from hibor.device.navigate import App
 from hibor.device.reading import ListRow, ListScreen
 from hibor.discovery import DiscoveryHandler, Frontier, Page, ScanEnd, ScanReport, sanitize_content_id
 from hibor.hosts.local import LocalHost
 from hibor.hosts.local_reading import CatalogueEntry as CatalogueRow
+from hibor.hosts.local_store import HostError, HostLockedError
 from hibor.items.catalogue import CatalogueEntry, ListOrder
 
 SCAN_TASK: Final = "app-list"
@@ -39,6 +42,7 @@ REACHED_TASK: Final = "reached"
 _LOOKS_FOR_FRONTIER: Final = 8
 _MOST_RESTARTS: Final = 2
 _EDGE_PX: Final = 2
+_CATALOGUE_ANEW: Final = "delete it, and the next run reads the app's list anew"
 
 
 @attrs.frozen
@@ -349,14 +353,12 @@ def read_feed(
     """Bring the catalogue up to date and say what it holds within the horizon.
 
     `since_days` None reads to the end of the list, without stopping at known pages, and reports what
-    vanished. A dry
-    run changes nothing. Raises DeviceError when not even the first screen can be read; HostError when the
-    catalogue
-    is locked.
+    vanished. A dry run changes nothing. Raises DeviceError when not even the first screen can be read, RunStop
+    when the catalogue cannot be used.
     """
     oldest = None if since_days is None else today - timedelta(days=since_days)
     route = app.route.name
-    with _host(catalogue, clock, dry_run) as host:
+    with opened_catalogue(catalogue, clock, dry_run) as host:
         reached = host.entry(f"{REACHED_TASK}::{route}")
         scan = Scan(
             app=app,
@@ -384,12 +386,17 @@ def read_feed(
 
 
 @contextmanager
-def _host(catalogue: Path, clock: Clock, dry_run: bool) -> Iterator[LocalHost]:
-    """The catalogue; a dry run makes none where there is none."""
+def opened_catalogue(catalogue: Path, clock: Clock, dry_run: bool) -> Iterator[LocalHost]:
+    """The catalogue; a dry run makes none where there is none. Raises RunStop where it cannot be used."""
     with tempfile.TemporaryDirectory(prefix="hibor-dry-") as folder:
-        path = Path(folder) / catalogue.name if dry_run and not catalogue.exists() else catalogue
-        with LocalHost(path, clock=clock, max_attempts=1) as host:
-            yield host
+        path = Path(folder) / catalogue.name if dry_run and not os.path.lexists(catalogue) else catalogue
+        try:
+            with LocalHost(path, clock=clock, max_attempts=1) as host:
+                yield host
+        except HostLockedError as error:
+            raise RunStop("lock_timeout", str(error)) from error
+        except HostError as error:
+            raise unusable("the catalogue", path, error, now=_CATALOGUE_ANEW) from error
 
 
 def _why(scan: Scan) -> str | None:

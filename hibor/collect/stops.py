@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sqlite3
 from pathlib import Path
 from typing import Final
 
@@ -54,28 +55,32 @@ class RunStop(Exception):
         return not (self.busy or self.uncertain)
 
 
-def unusable(what: str, path: Path, error: Exception) -> RunStop:
+def unusable(what: str, path: Path, error: Exception, *, now: str = "") -> RunStop:
     """How a run stops over a file or folder of its library: which one, and why; of a full disk how much is
     left.
 
-    `error` is an OSError, or an error of ours with the OSError among its causes.
+    `now` says what to do of anything but a full disk. `error` is an OSError or SQLite's, or an error of ours with one of them among its causes.
     """
-    cause = _os_error(error)
-    if cause is not None and cause.errno in _FULL:
+    if _is_full(error):
         room = f"{_free_bytes(path) / 1e6:.1f} MB are free for {path}; make room there"
-        return RunStop("task_invalid", f"the disk is full: {room} ({os.strerror(cause.errno)})")
+        return RunStop("task_invalid", f"the disk is full: {room} ({os.strerror(errno.ENOSPC)})")
     where = getattr(error, "path", None) or path
     why = error.strerror if isinstance(error, OSError) and error.strerror else getattr(error, "detail", error)
     if isinstance(error, FileExistsError):
         why = "something that is no folder lies there"
-    return RunStop("task_invalid", f"{what} cannot be used: {where} ({why})")
+    advice = f"; {now}" if now else ""
+    return RunStop("task_invalid", f"{what} cannot be used: {where} ({why}){advice}")
 
 
-def _os_error(error: BaseException | None) -> OSError | None:
-    """The OSError an error came from, None where there is none."""
-    while error is not None and not isinstance(error, OSError):
+def _is_full(error: BaseException | None) -> bool:
+    """Whether an error came of a disk without room."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return True
+        if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
+            return True
         error = error.__cause__
-    return error
+    return False
 
 
 def _free_bytes(path: Path) -> int:

@@ -46,6 +46,7 @@ _PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     ("encoding", r"not UTF-8; .*"),
     ("lower_only", r"--quota-limit \d+: may only lower the task's limit (?P<limit>\d+)"),
     ("strange_argument", r"(?P<argument>.*) holds bytes that are not UTF-8, .*"),
+    ("long_name", r"(?P<name>\S+) names a file with more than (?P<most>\d+) .*"),
     ("narrow_names", r"Python writes file names as (?P<encoding>\S+) here, .*"),
     ("no_option", r"No such option:? '?(?P<name>--?[\w-]+)'?.*"),
     ("needs_value", r"Option '(?P<name>--?[\w-]+)' requires .*"),
@@ -92,6 +93,7 @@ _PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     ("bad_library_unnamed", r"the library cannot be used: .*"),
     ("bad_ledger", r"the ledger(?:'s folder)? cannot be used: (?P<path>.*) \([^()]*\)"),
     ("bad_ledger_folder", r"the ledger(?:'s folder)? cannot be used: .*"),
+    ("bad_catalogue", r"the catalogue cannot be used: (?P<path>.*?) \(.*\); .*"),
     ("bad_manifest_file", r"the manifest cannot be used: (?P<path>.*) \([^()]*\)"),
     ("bad_manifest", r"the manifest (?:is damaged|cannot be used): .*"),
     (
