@@ -119,6 +119,9 @@ def _open_log(path: Path) -> BinaryIO:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise PhoneStartError(_why_silent(path.parent)) from error
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            where = f"{path.parent} cannot be written ({error.strerror})"
+            raise PhoneStartError(f"{where}; a practice library needs a folder that can") from error
         raise PhoneStartError(
             f"{path} cannot be used ({error.strerror}). Delete the folder {path.parent} and say the command "
             "again: a new practice phone is made; the library keeps its reports and books."
