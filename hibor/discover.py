@@ -73,15 +73,15 @@ def _exit_of(stop: Any) -> int:
 
 def _scan(options: dict[str, Any], task: Any, station: Any, progress: Any, stack: ExitStack) -> int:
     from hibor.collect import preflight
-    from hibor.collect.consent import require_consent
+    from hibor.collect.consent import note_first_use, require_consent
     from hibor.collect.feed import read_feed
     from hibor.collect.stops import RunStop
     from hibor.device.errors import DeviceError
 
-    if not station.simulated:
-        require_consent(station, task, progress, assume_yes=options["yes"])
+    station = require_consent(station, task, progress, assume_yes=options["yes"])
     durable = preflight.library_disk()
     library, _takeover = preflight.open_library(task, durable, stack)
+    note_first_use(station, library)
     try:
         app = preflight.open_list(station, task)
         reading = read_feed(

@@ -58,9 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _ended(given: list[str]) -> int:
     """Run the command on streams that take everything; its exit code is the document's."""
     try:
-        from hibor.people.commandline import Words
+        from hibor.people.commandline import Words, answered
 
-        build(Words(_lang_of(given))).main(args=given, prog_name="hibor run", standalone_mode=False)
+        words = Words(_lang_of(given))
+        build(words).main(args=given, prog_name="hibor run", standalone_mode=False)
+        return answered(0, words)  # of --help, the one answer that is no document
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     except (click.exceptions.Abort, KeyboardInterrupt):
@@ -71,7 +73,6 @@ def _ended(given: list[str]) -> int:
         return _refused(error.format_message(), given)
     except Exception as error:  # a broken installation: the document is owed all the same
         return _last_resort(error, _lang_of(given))
-    return 0
 
 
 def _lang_of(given: list[str]) -> Lang:

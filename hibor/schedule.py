@@ -17,6 +17,7 @@ from typing import Final
 
 import click
 
+from hibor.messages.lines import is_plain
 from hibor.people.commandline import (
     DONE,
     WARNINGS,
@@ -96,6 +97,8 @@ def _build_print(words: Words) -> click.Command:
         except ValueError as error:
             raise Refusal("common.bad_value_refusal", name="--wait") from error
         path = (task or Path("task.toml")).absolute()
+        if not is_plain(str(path)):
+            raise Refusal("common.strange_argument", argument=path)
         try:
             load_task(path)
         except TaskError as error:

@@ -25,6 +25,7 @@ import attrs
 import cattrs
 from cattrs.errors import ForbiddenExtraKeysError
 
+from hibor.limits import MOST_DAYS, MOST_REPORTS, MOST_SECONDS
 from hibor.messages import default_lang
 from hibor.package.names import safe_component
 from hibor.reading import read_named
@@ -93,8 +94,8 @@ class Policy:
 class Task:
     """One task, complete and in range.
 
-    `source` is the file it came from and `as_read` its bytes, None for the embedded default; `names_lang` says
-    whether the file chose the language.
+    `source` is the file it came from and `as_read` its bytes, None for the embedded default; `names_lang`:
+    the file chose the language.
     """
 
     library: str
@@ -152,6 +153,8 @@ def load_task(path: Path | str) -> Task:
         line = int(found.group(1)) if found else text.count("\n") + 1
         message = re.sub(r"\s*\(at [^)]*\)$", "", str(error))
         raise TaskError(name, line, f"not valid TOML: {message}") from error
+    except ValueError as error:  # a number with more digits than Python reads
+        raise TaskError(name, None, f"not valid TOML: {error}") from error
     lines = key_lines(text)
     problems = _shape_problems(values)
     task: Task | None = None
@@ -267,6 +270,8 @@ def _is_int(value: object) -> bool:
 
 
 def _is_seconds(value: object) -> bool:
+    if isinstance(value, int) and abs(value) > 10**15:  # too large for the arithmetic of seconds
+        return False
     return _is_int(value) or isinstance(value, float)
 
 
@@ -377,6 +382,17 @@ def _range_problems(task: Task) -> Iterable[_Problem]:
     if not math.isfinite(task.quota.spacing_s) or task.quota.spacing_s < SPACING_MIN_S:
         message = f'"spacing_s" must be at least {SPACING_MIN_S:g}; a task may raise it, not lower it'
         yield ("quota", "spacing_s"), message
+    for place, value, most in (
+        (("deadline_s",), task.deadline_s, MOST_SECONDS),
+        (("count",), task.count, MOST_REPORTS),
+        (("select", "since_days"), task.select.since_days, MOST_DAYS),
+        (("select", "pages_min"), task.select.pages_min, MOST_REPORTS),
+        (("quota", "limit"), task.quota.limit, MOST_REPORTS),
+        (("quota", "new_max"), task.quota.new_max, MOST_REPORTS),
+        (("quota", "spacing_s"), task.quota.spacing_s, MOST_SECONDS),
+    ):
+        if most < value < math.inf:
+            yield place, f'"{place[-1]}" must be at most {most}'
     if task.policy.reuse not in ("allow", "only", "never"):
         message = f'"reuse" must be "allow", "only" or "never", not {_shown(task.policy.reuse)}'
         yield ("policy", "reuse"), message

@@ -134,12 +134,17 @@ def test_unknown_key_names_file_line_and_the_likely_key(tmp_path: Path) -> None:
         (("deadline_s = 600", "deadline_s = nan"), 5, "greater than 0"),
         (("deadline_s = 600", "deadline_s = inf"), 5, "greater than 0"),
         (("deadline_s = 600", 'deadline_s = "10m"'), 5, "number of seconds"),
+        (("deadline_s = 600", "deadline_s = 1e9"), 5, "at most 604800"),
+        (("deadline_s = 600", f"deadline_s = 1{'0' * 400}"), 5, "number of seconds"),
         (('lang = "zh"', 'lang = "fr"'), 8, '"zh" or "en"'),
         (('lang = "zh"', "lang = 1"), 8, "a string"),
         (('"半导体", "存储"', '"半导体",\n  3'), 11, "a list of strings; 3 is not one"),
         (('"半导体", "存储"', '"半导体",\n\n  " "'), 12, "match all"),
         (('["晨会"]', '"晨会"'), 11, "a list of strings, not '晨会'"),
         (("since_days = 3", "since_days = 0"), 13, "at least 1"),
+        (("since_days = 3", f"since_days = 1{'0' * 20}"), 13, "at most 36500"),
+        (("count = 10", "count = 10001"), 6, "at most 10000"),
+        (("new_max = 6", f"new_max = 1{'0' * 400}"), 18, "at most 10000"),
         (("pages_min = 3", "pages_min = -1"), 15, "negative"),
         (("limit = 20", "limit = -1"), 17, "negative"),
         (("new_max = 6", "new_max = -1"), 18, "negative"),
@@ -166,6 +171,10 @@ def test_mistakes(tmp_path: Path, change: tuple[str, str], line: int, words: str
     error = error_of(tmp_path, text)
     assert words in error.message, error.message
     assert error.line == line
+
+
+def test_a_number_with_more_digits_than_python_reads_is_a_mistake(tmp_path: Path) -> None:
+    assert "not valid TOML" in error_of(tmp_path, f"{MINIMAL}count = {'1' * 5000}\n").message
 
 
 def test_missing_keys(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from hibor.clock import SystemClock
 from hibor.collect import preflight
 from hibor.collect.awake import keep_awake
 from hibor.collect.breaker import Canary, CircuitBreaker
+from hibor.collect.consent import note_first_use
 from hibor.collect.deadline import Deadline
 from hibor.collect.experience import experience
 from hibor.collect.feed import FeedReading, read_feed
@@ -161,6 +162,7 @@ class Collector:
         with preflight.checked_ledger(self.task, library, durable, self.station.clock):
             library, takeover = preflight.open_library(self.task, durable, stack)
         self.library = library
+        note_first_use(self.station, library)
         if takeover is not None:
             self.progress.say("takeover", owner=takeover.owner)
         program = sync_program(library.root)

@@ -9,6 +9,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from hibor.clock import SystemClock
 from hibor.collect.belonging import practice_record
 from hibor.collect.preflight import library_of
@@ -27,44 +29,47 @@ from hibor.quota.reading import LedgerReading
 from hibor.task import Task
 
 STEPS = frozenset({"library.folder", "library.consent"})
+PRACTISED = {"schema_version": 1, "model": None, "phone": "practice", "by": "start"}
+"""What is on record of a library that the practice phone was used with."""
 
 
-def require_consent(station: Station, task: Task, progress: Progress, *, assume_yes: bool) -> None:
-    """Ask once for a phone. Raises RunStop when nobody confirms; the record is a file of its own for each
-    phone.
+def require_consent(station: Station, task: Task, progress: Progress, *, assume_yes: bool) -> Station:
+    """Ask once for a real phone; the station then carries what was confirmed. Raises RunStop when nobody
+    confirms.
     """
+    if station.simulated:
+        return station
     try:
         device = station.open_device()
         model = device.properties("ro.product.model")["ro.product.model"]
     except DeviceError as error:
         raise RunStop(error.failure, error.detail) from error
-    record = library_of(task).root / "consent" / f"{device.identity.mark}.json"
-    if record.is_file():
-        return
+    mark = device.identity.mark
+    if _record_of(library_of(task), mark).is_file():
+        return station
     if not assume_yes and not _confirmed(progress, model):
         raise RunStop(
             "task_invalid",
             "the first use of a phone is confirmed once: run again and type yes, or give --yes",
         )
-    _record(
-        record,
-        {
-            "schema_version": 1,
-            "model": model,
-            "phone": device.identity.mark,
-            "by": "option" if assume_yes else "answer",
-        },
-    )
+    by = "option" if assume_yes else "answer"
+    return attrs.evolve(station, consent={"schema_version": 1, "model": model, "phone": mark, "by": by})
 
 
-def note_practice(library: Library) -> None:
-    """Keep on record that the practice phone was used with a library, so that no real one is by mistake.
+def note_first_use(station: Station, library: Library) -> None:
+    """Keep on record whose phone a library was used with: what was confirmed of a real one, and that it was
+    the practice phone, so that no real one is by mistake.
 
-    Raises RunStop where it cannot be written.
+    The caller holds the library's lock: who is refused the library writes nothing. Raises RunStop where it
+    cannot be written.
     """
-    record = practice_record(library)
-    if not record.is_file():
-        _record(record, {"schema_version": 1, "model": None, "phone": "practice", "by": "start"})
+    consent = PRACTISED if station.simulated else station.consent
+    if consent is not None and not (record := _record_of(library, str(consent["phone"]))).is_file():
+        _record(record, dict(consent))
+
+
+def _record_of(library: Library, phone: str) -> Path:
+    return practice_record(library).with_name(f"{phone}.json")
 
 
 def confirm_retrigger(

@@ -20,6 +20,7 @@ from generated.governance import COMMAND_EXITS, RUN_STATUSES
 from hibor.clock import Clock, SystemClock
 from hibor.collect import preflight
 from hibor.collect.awake import give_back
+from hibor.collect.consent import note_first_use
 from hibor.collect.belonging import owner_of
 from hibor.collect.deadline import Deadline
 from hibor.collect.services import Services
@@ -144,6 +145,8 @@ def _recover(options: Mapping[str, Any], task: Task, simulated: bool, telling: T
         if simulated and options["task"]:
             telling.warn("practice_phone")
         station = stack.enter_context(_station(options, task, simulated, telling))
+        if station is not None:
+            note_first_use(station, library)
         clock = SystemClock() if station is None else station.clock
         services = _services(task, clock)
         durable.make_folders(library.ledger_folder(task.account), step="ledger.folder")

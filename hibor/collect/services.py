@@ -22,6 +22,7 @@ from hibor.items.evidence import Evidence
 from hibor.items.failures import EffectFailure
 from hibor.items.files import FileReader
 from hibor.items.phone_cache import PhoneCache
+from hibor.messages import OTHER_PHONE
 from hibor.package.layout import ItemFolder, Library
 from hibor.package.manifest import Manifest
 from hibor.quota.day import QuotaCalendar
@@ -207,7 +208,7 @@ class Services:
 
     def _of_phone(self, part: Part | None) -> Part:
         if self.other_phone:
-            raise EffectFailure("device_replaced", "the tap was made on another phone; connect that one")
+            raise EffectFailure("device_replaced", f"{OTHER_PHONE}; connect that one")
         if part is None:
             raise EffectFailure("device_offline", "no phone is connected")
         return part

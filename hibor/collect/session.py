@@ -21,7 +21,7 @@ from hibor import __version__
 from hibor.clock import SystemClock
 from hibor.collect.belonging import last_event_at, require_owner
 from hibor.collect.collector import Collector, Orders
-from hibor.collect.consent import confirm_retrigger, note_practice, require_consent
+from hibor.collect.consent import confirm_retrigger, require_consent
 from hibor.collect.deadline import Deadline
 from hibor.collect.governance import RunFacts
 from hibor.collect.interrupts import Interrupts
@@ -41,6 +41,7 @@ from hibor.collect.waiting import wait_for_phone
 from hibor.device.errors import DeviceError
 from hibor.durable import DurableError
 from hibor.messages import default_lang
+from hibor.messages.lines import is_plain, one_line
 from hibor.package.delivery import run_delivery
 from hibor.package.layout import new_run_id
 from hibor.package.manifest import ManifestInvalid
@@ -119,8 +120,7 @@ def _collect(
     interrupts.guard(deadline, progress)
     with ExitStack() as held:
         try:
-            if not station.simulated:
-                require_consent(station, task, progress, assume_yes=bool(options["yes"]))
+            collector.station = require_consent(station, task, progress, assume_yes=bool(options["yes"]))
             confirm_retrigger(
                 task,
                 orders.retrigger,
@@ -179,10 +179,10 @@ def resolve_task(options: Mapping[str, Any]) -> tuple[Task, bool]:
     foreign = foreign_path(options["library"], task.library, task.policy.ledger_dir)
     if foreign is not None:
         raise ValueError(f"{foreign} is a Windows path; on this computer write a folder such as ~/reports")
-    try:
-        task.library.encode()
-    except UnicodeEncodeError as error:  # bytes of another encoding: no document could hold the name
-        raise ValueError("--library: the folder's name is not valid Unicode") from error
+    for folder in (str(task.library_path.absolute()), str(task.ledger_path.absolute())):
+        if not is_plain(folder):  # no document could hold the name
+            shown = one_line(folder)
+            raise ValueError(f"{shown} holds bytes that are not UTF-8, or a control character; rename it")
     return task, simulated
 
 
@@ -223,7 +223,6 @@ def open_station(options: Mapping[str, Any], task: Task, simulated: bool) -> Ite
         scenario, scale = options["scenario"] or DEFAULT_SCENARIO, options["time_scale"] or DEFAULT_TIME_SCALE
         newest = last_event_at(library.ledger(task.account))
         with simulated_station(state, scenario, scale, not_before=newest) as station:
-            note_practice(library)
             yield station
         return
     try:

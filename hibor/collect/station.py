@@ -7,11 +7,11 @@ phone is named, and hands out the same `Device` and `Clock` values either way (d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -27,13 +27,18 @@ DEFAULT_SCENARIO: Final = "default"
 
 @attrs.frozen
 class Station:
-    """Where the phone is reached and which clock rules; `simulated` is for people, nothing decides by it."""
+    """Where the phone is reached and which clock rules; `simulated` is for people, nothing decides by it.
+
+    `consent` is what a person confirmed for the first use of this phone with a library; it goes on record once
+    the library is ours.
+    """
 
     clock: Clock
     server: AdbServer
     serial: str | None
     simulated: bool
     time_scale: float
+    consent: Mapping[str, Any] | None = None
 
     def open_device(self) -> AdbDevice:
         """The phone. Raises DeviceError (`device_offline`, `device_ambiguous`, `server_unreachable`, …)."""

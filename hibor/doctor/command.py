@@ -17,7 +17,7 @@ from hibor.collect.belonging import require_owner
 from hibor.collect.hold import clear_hold, read_hold
 from hibor.collect.preflight import library_of
 from hibor.collect.station import DEFAULT_TIME_SCALE, Station, real_station, simulated_station
-from hibor.collect.stops import RunStop
+from hibor.collect.stops import RunStop, unusable
 from hibor.device.errors import DeviceError
 from hibor.doctor.bundle import write_bundle
 from hibor.doctor.case import Case
@@ -281,7 +281,10 @@ def _station(wishes: Wishes, task: Task | None) -> Iterator[Station]:
             raise ValueError("--scenario / --device")
         assert task is not None
         state = task.library_path / "sim-phone"
-        state.mkdir(parents=True, exist_ok=True)
+        try:
+            state.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unusable("the library", state, error) from error
         with simulated_station(state, wishes.scenario, wishes.time_scale or DEFAULT_TIME_SCALE) as station:
             yield station
         return

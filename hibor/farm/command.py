@@ -265,9 +265,7 @@ def _station(options: Mapping[str, Any], task: Any, simulated: bool, progress: A
     with open_station(values, task, simulated) as station:
         if simulated:
             progress.say("simulated")
-        else:
-            require_consent(station, task, progress, assume_yes=options["yes"])
-        yield station
+        yield require_consent(station, task, progress, assume_yes=options["yes"])
 
 
 def _exit_of(stop: Any) -> int:

@@ -26,10 +26,20 @@ from hibor.messages.lines import one_line
 
 Lang = Literal["zh", "en"]
 LANGS: Final[tuple[Lang, Lang]] = ("zh", "en")
-_WORD_SECTIONS: Final = ("codes", "statuses", "stop_words")
+_WORD_SECTIONS: Final = ("codes", "statuses", "stop_words", "reasons")
 _PRIMARY_CHINESE: Final = 0x04
 RUN_INTERRUPTED: Final = "the run was interrupted"
 """In the detail of everything that an interrupt stopped."""
+OTHER_PHONE: Final = "the tap was made on another phone"
+"""In the detail of an item whose phone is not the one that is connected."""
+_REASONS: Final = (
+    (RUN_INTERRUPTED, "INTERRUPTED"),
+    (OTHER_PHONE, "OTHER_PHONE"),
+    ("(ENOSPC)", "DISK_FULL"),
+    ("(EDQUOT)", "DISK_FULL"),
+    ("disk is full", "DISK_FULL"),
+)
+"""What a detail says that no code of the contract has a word for, and whose sentences then are told."""
 _IDEOGRAPH: Final = re.compile("[\u3400-\u9fff]")
 _ENGLISH: Final = re.compile(r"\b[A-Za-z]{2,}(?: [a-z]{2,}){2,}")
 
@@ -85,10 +95,11 @@ def advice(lang: str, word: str) -> Advice:
 
 
 def item_advice(lang: str, code: str, detail: str | None) -> Advice:
-    """The three sentences of an item's code. One that an interrupt stopped has the window's code (ruling R26)
-    and is told as interrupted. Raises `KeyError`.
+    """The three sentences of an item's code, or of the plainer reason that its detail names: one that an
+    interrupt stopped has the window's code (ruling R26) and is told as interrupted. Raises `KeyError`.
     """
-    return advice(lang, "INTERRUPTED" if was_interrupted(detail) else code)
+    plainer = (word for phrase, word in _REASONS if phrase in (detail or ""))
+    return advice(lang, next(plainer, code))
 
 
 def was_interrupted(detail: str | None) -> bool:

@@ -46,6 +46,7 @@ _PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     ("encoding", r"not UTF-8; .*"),
     ("lower_only", r"--quota-limit \d+: may only lower the task's limit (?P<limit>\d+)"),
     ("strange_argument", r"(?P<argument>.*) holds bytes that are not UTF-8, .*"),
+    ("empty_value", r"What follows (?P<name>.*) is empty; .*"),
     ("long_name", r"(?P<name>\S+) names a file with more than (?P<most>\d+) .*"),
     ("narrow_names", r"Python writes file names as (?P<encoding>\S+) here, .*"),
     ("no_option", r"No such option:? '?(?P<name>--?[\w-]+)'?.*"),

@@ -106,9 +106,13 @@ class SpokenCommand(click.Command):
         if not ctx.resilient_parsing and not self.hands_on:
             if not _can_name_files():
                 raise Mistake("common.narrow_names", ctx, encoding=sys.getfilesystemencoding())
+            if (empty := _empty_value(given)) is not None:
+                raise Mistake("common.empty_value", ctx, name=empty)
             strange = next((one for one in given if not is_plain(one)), None)
             if strange is not None:
                 raise Mistake("common.strange_argument", ctx, argument=strange)
+            for parameter in self.get_params(ctx):
+                self._check_name(ctx, parameter)
         return rest
 
     def __init__(
@@ -121,6 +125,16 @@ class SpokenCommand(click.Command):
         super().__init__(section.rsplit(".", 1)[-1], **{**settings, **told})
         self.words, self.section, self.exits = words, section, exits
         self.context_settings = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+    @staticmethod
+    def _check_name(ctx: click.Context, parameter: click.Parameter) -> None:
+        """Refuse the name of a file that no disk takes."""
+        value = ctx.params.get(parameter.name or "")
+        if not isinstance(value, (str, Path)) or not _names_a_file(parameter):
+            return
+        longest = max(map(_length, Path(value).parts), default=0)
+        if longest > LONGEST_NAME or _length(str(value)) > LONGEST_PATH:
+            raise Mistake("common.long_name", ctx, name=_name_of(parameter), most=str(LONGEST_NAME))
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """The help option, told in the language."""
@@ -172,6 +186,35 @@ class SpokenGroup(SpokenCommand, click.Group):
         ]
         with formatter.section(self.words("common.commands")):
             formatter.write_dl(rows)
+
+
+def _empty_value(given: Sequence[str]) -> str | None:
+    """The option, or the last word before it, whose value is empty: of a variable that is not set, mostly. It
+    is never taken for an option that was not given, or for the folder one is in.
+    """
+    for before, word in zip(("", *given), given, strict=False):
+        if not word:
+            return before or "''"
+        name, equals, value = word.partition("=")
+        if name.startswith("--") and equals and not value:
+            return name
+    return None
+
+
+LONGEST_NAME: Final = 255
+"""Of one file or folder, in bytes; in UTF-16 units on Windows."""
+LONGEST_PATH: Final = 4000
+_MAYBE_FILES: Final = ("profile", "scenario", "scenario_name")
+"""Parameters that take the name of something shipped, or a file."""
+
+
+def _names_a_file(parameter: click.Parameter) -> bool:
+    """Whether its value is a path, or may be one."""
+    return isinstance(parameter.type, click.Path) or parameter.name in _MAYBE_FILES
+
+
+def _length(name: str) -> int:
+    return len(name.encode("utf-16-le")) // 2 if os.name == "nt" else len(os.fsencode(name))
 
 
 _NAME_PROBE: Final = "慧\u3400\U00020bb7é"

@@ -12,11 +12,12 @@ from typing import Final
 
 import click
 
-MOST_REPORTS: Final = 10_000
-"""More reports than any list, window or quota has."""
-MOST_DAYS: Final = 36_500
-LONGEST_S: Final = 604_800.0
-"""A week: the longest window, and the longest wait for a phone."""
+from hibor.limits import MOST_DAYS, MOST_REPORTS, MOST_SECONDS
+
+__all__ = ("FASTEST", "LONGEST_S", "MOST_DAYS", "MOST_REPORTS", "Number", "duration_s")
+
+LONGEST_S: Final = float(MOST_SECONDS)
+"""The longest window, and the longest wait for a phone."""
 FASTEST: Final = 1_000.0
 """The fastest clock of the practice phone under a run."""
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*([smh])?", re.ASCII)

@@ -12,7 +12,7 @@ from fsm import Tables
 from generated.governance import GUARD_RAILS
 from hibor.items.leftovers import Broken, Leftover, closable
 from hibor.items.recovery import Recovered
-from hibor.messages import advice, text, told, was_interrupted
+from hibor.messages import advice, item_advice, text, told, was_interrupted
 from hibor.messages.lines import one_line
 
 SCHEMA_VERSION = 1
@@ -103,8 +103,10 @@ class Telling:
                 for i in items
             ]
             self._table("done_columns", rows)
-            for code in dict.fromkeys(item["stop_code"] for item in items if item["stop_code"]):
-                self.say("means", name=code, **advice(self.lang, code)._asdict())
+            stopped = (one for one in done.results if one.item["stop_code"])
+            ended = ((one.code, item_advice(self.lang, one.code, one.detail)) for one in stopped)
+            for code, meaning in dict.fromkeys(ended):
+                self.say("means", name=code, **meaning._asdict())
         elif not done.broken and not done.settled:
             self.say("nothing", library=library)
         self._tell_broken(done.broken)

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from hibor.clock import SystemClock
 from hibor.collect.belonging import Owner, last_event_at, owner_of, practice_record, require_owner
-from hibor.collect.consent import note_practice
+from hibor.collect.consent import note_first_use
 from hibor.collect.session import open_station
+from hibor.collect.station import Station
 from hibor.collect.stops import RunStop
+from hibor.device.adb import AdbServer
 from hibor.package.layout import Library
 from hibor.recover import main as recover
 from hibor.sim.state import PHONE_ZONE, start_clock
@@ -75,9 +78,10 @@ def test_what_lies_in_a_library_says_whose_it_is(
 
 def test_the_first_practice_is_on_record_and_outlives_the_phones_folder(tmp_path: Path) -> None:
     library = library_with(tmp_path / "library", "sim-phone/", "killed")
-    note_practice(library)
+    practice = Station(SystemClock(), AdbServer(port=1), None, simulated=True, time_scale=1.0)
+    note_first_use(practice, library)
     shutil.rmtree(library.phone_state)
-    note_practice(library)
+    note_first_use(practice, library)
     (library.root / "consent" / "0123456789abcdef.json").write_text("{}", encoding="utf-8")
     assert owner_of(library) == "practice"
     assert json.loads(practice_record(library).read_bytes())["phone"] == "practice"

@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from fsm import FinalFile
-from hibor.collect.selection import Choice, Holdings, choose, find_duplicate, likeness, matches
+from hibor.collect.selection import (
+    Choice,
+    Holdings,
+    choose,
+    find_duplicate,
+    likeness,
+    matches,
+    require_named,
+)
+from hibor.collect.stops import RunStop
 from hibor.device.protocol import RemoteFile
 from hibor.items.catalogue import CatalogueEntry
 from hibor.task import Policy, QuotaTask, Select, Task
@@ -98,6 +107,18 @@ def test_only_a_report_that_is_not_here_is_downloaded_once_more() -> None:
         ("PROJECT_REUSE", False),
         ("NEW_TRIGGER", True),
     ]
+
+
+@pytest.mark.parametrize(
+    ("named", "why"), [("HB0003", "the task leaves it out"), ("HB0009", "not in the app's list")]
+)
+def test_what_a_person_names_is_never_left_out_in_silence(named: str, why: str) -> None:
+    entries, had = [entry(1), entry(2), entry(3)], holdings((1,), ())
+    selected, _spare, _ = choose(entries, attrs.evolve(TASK, count=2), TODAY, had, frozenset({named}))
+    require_named({"HB0001", "HB0002"}, entries, selected, had)
+    with pytest.raises(RunStop, match=f"{named}: .*{why}") as caught:
+        require_named({named}, entries, selected, had)
+    assert caught.value.task_invalid
 
 
 # -- the filter ------------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from hibor.people.numbers import duration_s
 from hibor.package.layout import Library
 from hibor.people.commandline import Refusal
+from hibor.people.numbers import duration_s
 from hibor.people.run_view import find_run
 from hibor.sim.process import start_phone
 from hibor.sim.server import PrivateAdbServer
@@ -54,6 +54,10 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "scaled real phone": (("--device", "R58M000000A", "--library", "x", "--time-scale", "2"), "--time-scale"),
     "no such task file": (("--task", "nowhere.toml"), "nowhere.toml"),
     "wait is no duration": (("--wait", "soon"), "soon"),
+    "no name of a phone": (("--device", ""), "--device"),
+    "no name of a task": (("--task", ""), "--task"),
+    "wait without end": (("--wait", "9" * 30 + "h"), "a week at most"),
+    "again beside a plan": (("--retrigger", "HB1", "--plan", "plan.json"), "--retrigger"),
     "address is none": (
         ("--adb-server", "nowhere", "--device", "R58M000000A", "--library", "x"),
         "--adb-server",

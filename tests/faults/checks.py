@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
@@ -91,23 +91,38 @@ def open_recovering(
     return open_world(root, phone, at, fs=fs, **more), True  # type: ignore[arg-type]
 
 
+class Recovery(Protocol):
+    """A way to recover a library: returns its actions and adds what went wrong."""
+
+    def __call__(self, room: Path, phone: Phone | None, at: datetime, wrong: list[str], /) -> list[str]:
+        """Recover it once."""
+
+
 def recover_image(
-    image: Image, room: Path, phone: Phone | None, at: datetime, facts: Facts, *, again: bool = True
+    image: Image,
+    room: Path,
+    phone: Phone | None,
+    at: datetime,
+    facts: Facts,
+    *,
+    again: bool = True,
+    how: Recovery | None = None,
 ) -> Outcome:
     """Recover `image` in `room` (removed afterwards), once and, to see that nothing changes, a second time.
     """
+    recover = how or recover_once
     shutil.rmtree(room, ignore_errors=True)
     image.write_to(room)
     before = None if phone is None else phone.trigger_taps
     wrong: list[str] = []
     actions: list[str] = []
     try:
-        actions = recover_once(room, phone, at, wrong)
+        actions = recover(room, phone, at, wrong)
         if before is not None and phone is not None and phone.trigger_taps != before:
             wrong.append("recovery tapped a control that leads to a download")
         first = Image.of(room)
         if again:
-            recover_once(room, phone, at, wrong)
+            recover(room, phone, at, wrong)
             wrong += differences(first, Image.of(room), "a second recovery")
         outcome = look(room, image, facts, phone is not None)
         return Outcome(tuple(actions), *outcome[:3], (*wrong, *outcome[3]), first)

@@ -14,12 +14,14 @@ Rules of this file:
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import attrs
 
@@ -29,6 +31,7 @@ UNPROMISED = (".lock", ".owner", ".sqlite3", "-journal", ".index")
 MOST_IMAGES_A_POINT = 512
 SOMEBODY_ELSE = "(somebody else)"
 
+Call = TypeVar("Call", bound=Callable[..., Any])
 Names = dict[str, int]  # path relative to the root -> file id; folders are -1
 
 
@@ -286,8 +289,22 @@ def _subsets(count: int) -> Iterator[tuple[int, ...]]:
         yield from itertools.combinations(range(count), size)
 
 
+def _alone(call: Call) -> Call:
+    """A call of the recorder that no other thread comes between."""
+
+    @functools.wraps(call)
+    def alone(recorder: Recorder, *given: Any, **named: Any) -> Any:
+        with recorder._one_at_a_time:
+            return call(recorder, *given, **named)
+
+    return cast(Call, alone)
+
+
 class Recorder(OsFileSystem):
-    """The real disk below `root`, with a log. `before` is asked before each call and may raise."""
+    """The real disk below `root`, with a log. `before` is asked before each call and may raise.
+
+    Threads may share it: each is in its own step, and a call and its note in the log are one.
+    """
 
     def __init__(
         self,
@@ -298,13 +315,23 @@ class Recorder(OsFileSystem):
         """`model` is what an earlier process left in `root`, with what it had not synced yet."""
         self.root = root
         self.log: list[Operation] = []
-        self.step = ""
+        self._own = threading.local()
+        self._one_at_a_time = threading.RLock()
         self.calls = 0
         self.cut = False
         self.written_by_others: list[tuple[int, str, str]] = []
         self._model = model or Model(Image.of(root) if root.is_dir() else Image((), ()))
         self._open: dict[int, tuple[int, str, bool]] = {}
         self._before = before
+
+    @property
+    def step(self) -> str:
+        """The step this thread began last."""
+        return getattr(self._own, "step", "")
+
+    @step.setter
+    def step(self, name: str) -> None:
+        self._own.step = name
 
     def _name(self, path: Path) -> str:
         relative = os.path.relpath(path, self.root)
@@ -323,16 +350,18 @@ class Recorder(OsFileSystem):
         if self._before is not None and promised(name):
             self._before(call, name)
 
+    @_alone
     def mark(self, step: str, moment: Moment) -> None:
         if moment == "begin":
             self.step = step
         self._ask(f"mark {moment}", step)
         self._note("mark", path=f"{moment} {step}")
 
+    @_alone
     def open(self, path: Path, flags: int, mode: int = 0o644) -> int:
         name = self._name(path)
         self._ask("open", name)
-        fresh = not path.exists()
+        fresh = not path.exists() or (name not in self._model.names and not promised(name))
         descriptor = super().open(path, flags, mode)
         if fresh:
             file = self._model.new_file()
@@ -340,10 +369,12 @@ class Recorder(OsFileSystem):
         self._open[descriptor] = (self._model.names[name], name, bool(flags & os.O_APPEND))
         return descriptor
 
+    @_alone
     def close(self, descriptor: int) -> None:
         self._open.pop(descriptor, None)
         super().close(descriptor)
 
+    @_alone
     def write(self, descriptor: int, data: bytes | memoryview) -> int:
         file, name, appends = self._open[descriptor]
         self._ask("write", name)
@@ -356,11 +387,20 @@ class Recorder(OsFileSystem):
         self._ask("read", self._open[descriptor][1])
         return super().read(descriptor, size_bytes)
 
+    @_alone
     def fsync(self, descriptor: int) -> None:
         file, name, _appends = self._open[descriptor]
         self._ask("fsync", name)
+        self._note_unseen(descriptor, file, name)
         self._note("fsync", file=file, path=name)
 
+    def _note_unseen(self, descriptor: int, file: int, name: str) -> None:
+        """What was written through a stream on the descriptor, which passes the seam by."""
+        if promised(name) and os.fstat(descriptor).st_size != len(self._model.files[file].now):
+            self._note("truncate", file=file, path=name, size_bytes=0)
+            self._note("write", file=file, path=name, data=(self.root / name).read_bytes())
+
+    @_alone
     def truncate(self, descriptor: int, size_bytes: int) -> None:
         file, name, _appends = self._open[descriptor]
         self._ask("truncate", name)
@@ -371,27 +411,33 @@ class Recorder(OsFileSystem):
         self._ask("lstat", self._name(path))
         return super().lstat(path)
 
+    @_alone
     def link(self, source: Path, target: Path) -> None:
         self._ask("link", self._name(target))
         super().link(source, target)
         self._note("link", path=self._name(source), other=self._name(target))
 
+    @_alone
     def rename_no_replace(self, source: Path, target: Path) -> None:
         self._ask("rename", self._name(target))
         super().rename_no_replace(source, target)
         self._note("rename", path=self._name(source), other=self._name(target))
 
+    @_alone
     def unlink(self, path: Path) -> None:
         name = self._name(path)
         self._ask("unlink", name)
         super().unlink(path)
-        self._note("unlink", path=name)
+        if name in self._model.names:  # an index is made and written by its own library
+            self._note("unlink", path=name)
 
+    @_alone
     def mkdir(self, path: Path) -> None:
         self._ask("mkdir", self._name(path))
         super().mkdir(path)
         self._note("mkdir", path=self._name(path))
 
+    @_alone
     def fsync_dir(self, path: Path) -> None:
         name = self._name(path)
         self._ask("fsync_dir", name)

@@ -337,7 +337,7 @@ class Recording:
             if operation.step == SOMEBODY_ELSE:
                 continue
             for image in (model.whole(), *model.images()):
-                yield Point(done + 1, step, "torn"), image
+                yield Point(done + 1, operation.step or step, "torn"), image
 
     def served_at(self, done: int, phone: str, image: Image) -> dict[str, int]:
         """What the account was charged for when `done` operations were done, as the phone of that name has

@@ -6,8 +6,9 @@ import hashlib
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -15,6 +16,9 @@ from hibor.items.catalogue import CatalogueEntry
 from hibor.sim.server import PrivateAdbServer
 from tests.faults.plays import ALWAYS, NEVER, PLAYS, Recording, play_named, record
 from tests.faults.world import QUICK, Phone, feed_of, moment, warm_phone
+
+if TYPE_CHECKING:
+    from tests.faults.scenes import Played
 
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 400_000_000
 PLAYED_AGAIN = 4
@@ -38,12 +42,18 @@ class Theatre:
     at: datetime
     recordings: dict[str, Recording] = attrs.field(factory=dict)
     _fresh: dict[str, Recording] = attrs.field(factory=dict)
+    runs: dict[str, Recording] = attrs.field(factory=dict)
+    scenes: dict[str, Played] = attrs.field(factory=dict)
     _rooms: int = 0
 
     def room(self) -> Path:
         """A folder that does not exist yet."""
         self._rooms += 1
         return self.folder / f"room-{self._rooms}"
+
+    def later(self, days: int) -> datetime:
+        """The theatre's moment, some days later."""
+        return self.at + timedelta(days=days)
 
     def known_files(self) -> set[str]:
         """sha256 of every whole report the served phone has made so far."""

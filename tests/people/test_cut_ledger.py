@@ -63,6 +63,18 @@ def test_a_ledger_or_its_folder_that_is_gone(own: Told, ask: Ask) -> None:
     _refused_by_all(own, ask, path)
 
 
+def test_a_killed_run_has_noted_what_its_taps_came_to(own: Told, ask: Ask) -> None:
+    """Without a terminal and a run document the journals bear witness, up to the last tap that was settled."""
+    path = _ledger_of(own)
+    for document in (*own.path.glob("runs/*/run.json"), *own.path.glob("runs/*/items/*/terminal.json")):
+        document.unlink()
+    lines = path.read_bytes().splitlines(keepends=True)
+    settled = max(number for number, line in enumerate(lines, 1) if b'"type":"CONFIRMED"' in line)
+    path.write_bytes(b"".join(lines[: settled - 1]))
+    code, _out, err = ask(ledger, "verify", "--library", own.path, "--lang", "en")
+    assert code == 27 and "were noted" in err
+
+
 @pytest.mark.parametrize("indexed", [True, False], ids=["index", "no index"])
 @pytest.mark.parametrize("cut", [1, 40])
 def test_repair_does_not_cut_a_line_that_was_acknowledged(

@@ -252,6 +252,7 @@ def seek_journal(item: ItemRun) -> None:
         "state": item.services.tables.states[3],
         "identity": None if identity is None else attrs.asdict(identity),
         "changes_seen": item.draft.changes_seen,
+        "ledger_head": item.services.ledger_head().to_dict(),
     }
     item.note("STATE", data, step="seek.journal")
 

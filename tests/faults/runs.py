@@ -1,0 +1,257 @@
+"""Whole runs as plays: the main job from its first durable call to its last, crashed everywhere.
+
+Rules of this file:
+- The run is the real command on a task file: consent, locks, ledger, phone, recovery, list, lanes, the run's own
+  files. Its phone is the theatre's; one that shows a wall gets a phone of its own, because a wall stays.
+- Without a phone the next command is the real `recover`, asked first with `--list`, which changes nothing. With one
+  it is the recovery of `tests.faults.checks`.
+- A file whose step had ended is in every image from then on: the note that gives the phone its setting back, the
+  hold on the account, the consent, the documents.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+import hibor.collect.session
+import hibor.ledger
+import hibor.recover
+from generated.governance import COMMAND_EXITS
+from hibor.collect.station import Station
+from hibor.device.adb import AdbServer
+from hibor.items.catalogue import CatalogueEntry
+from hibor.run import build
+from hibor.people.commandline import Words
+from hibor.task import Task
+from tests.faults.checks import Facts, Outcome, differences, phone_named, recover_image
+from tests.faults.disk import Image, Operation, Recorder
+from tests.faults.plays import ALWAYS, NO_PHONE, Play, Point, Recording
+from tests.faults.scenes import INVALID, commands_on, crashed, said
+from tests.faults.sweep import Swept, Visit, facts_of
+from tests.faults.theatre import PLAYED_AGAIN, Theatre
+from tests.faults.world import ACCOUNT, QUICK, SCALE, Phone, UnsyncedDisk, warm_phone
+
+TASK = """
+library = "{library}"
+account = "{account}"
+count = {count}
+deadline_s = 6000
+lang = "en"
+[select]
+report_ids = {reports}
+since_days = 60
+[quota]
+limit = 500
+spacing_s = 8
+[policy]
+keep_awake = {awake}
+"""
+WALL = QUICK + '[[fault]]\nkind = "captcha_wall"\nsite = "swipe"\ntimes = 0\n'
+RUN_STEPS = ("library.", "run.", "lock.", "ledger.folder", "awake.", "hold.", "plan.", "evidence.")
+"""What a run does besides its items."""
+
+
+@attrs.frozen
+class Run:
+    """A whole run: the reports it asks for (a cached one, a new one), its options, how it ends.
+
+    `walled` gives it a phone with a wall; `code` is its exit code.
+    """
+
+    name: str
+    cached: bool = False
+    new: bool = False
+    more: tuple[str, ...] = ()
+    code: int = 0
+    walled: bool = False
+    awake: bool = False
+
+
+RUNS: tuple[Run, ...] = (
+    Run("run", cached=True, new=True, awake=True),
+    Run("run --dry-run", cached=True, more=("--dry-run", "--plan", "{room}/plan.json")),
+    Run("run at a wall", new=True, code=20, walled=True),
+)
+
+
+def run_named(name: str) -> Run:
+    """The run of a name."""
+    return next(run for run in RUNS if run.name == name)
+
+
+def _reports(theatre: Theatre, run: Run) -> list[CatalogueEntry]:
+    cached = [theatre.entries["cache_reuse"]] if run.cached else []
+    return [*cached, *theatre.spare[:1]] if run.new else cached
+
+
+@contextmanager
+def _phone_of(theatre: Theatre, run: Run) -> Iterator[Phone]:
+    with ExitStack() as stack:
+        yield stack.enter_context(
+            warm_phone(theatre.server, theatre.room(), WALL)
+        ) if run.walled else theatre.phones[ALWAYS]
+
+
+def give_run(theatre: Theatre, run: Run, phone: Phone, room: Path) -> tuple[int, str]:
+    """Give the command, its library in `room`, on the disk that is set: exit code and what it told."""
+    reports = json.dumps([entry.report_id for entry in _reports(theatre, run)])
+    text = TASK.format(
+        library=room.as_posix(), account=ACCOUNT, reports=reports, count=max(1, run.cached + run.new),
+        awake=str(run.awake).lower(),
+    )  # fmt: skip
+    task = room.with_suffix(".toml")
+    task.write_text(text, encoding="utf-8")
+
+    @contextmanager
+    def station(options: object, named: Task, simulated: bool) -> Iterator[Station]:
+        server = AdbServer("127.0.0.1", phone.server.port)
+        yield Station(phone.process.clock(), server, phone.process.serial, simulated=False, time_scale=SCALE)
+
+    given = ["--task", str(task), "--yes", *(part.format(room=room) for part in run.more)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hibor.collect.session, "open_station", station)
+        code, out, errors = said(_main, *given)
+    return code, out + errors
+
+
+def _main(given: Any) -> int:
+    """The command without the handlers of its signals, which are the whole process's."""
+    try:
+        build(Words("en")).main(args=list(given), prog_name="hibor run", standalone_mode=False)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def recording_of(theatre: Theatre, run: Run) -> Recording:
+    """The recording of a run, made on first use; played again where a busy machine made it end otherwise."""
+    for _ in range(PLAYED_AGAIN if run.name not in theatre.runs else 0):
+        theatre.runs[run.name], code, told = _record(theatre, run)
+        if code == run.code:
+            break
+        del theatre.runs[run.name]
+    assert run.name in theatre.runs, f"{run.name} ended with {code}: {told}"
+    return theatre.runs[run.name]
+
+
+def _record(theatre: Theatre, run: Run) -> tuple[Recording, int, str]:
+    room, entries = theatre.room(), _reports(theatre, run)
+    disk = Recorder(room)
+    try:
+        with _phone_of(theatre, run) as phone:
+            before = phone.served
+            with commands_on(disk, theatre.at):
+                code, told = give_run(theatre, run, phone, room)
+            at = phone.process.clock().now()
+            served = {
+                one.report_id: phone.served.get(one.report_id, 0) - before.get(one.report_id, 0)
+                for one in entries
+            }
+        paid = {report: count for report, count in served.items() if count}
+        theatre.spare[:] = [entry for entry in theatre.spare if entry.report_id not in paid]
+        first, last = _places(disk.log, "end intent.journal"), _places(disk.log, "begin confirm.append")
+        recording = Recording(
+            Play(run.name, lambda stage, name: None, ()),
+            at,
+            disk.log,
+            entries,
+            dict.fromkeys(paid, first),
+            dict.fromkeys(paid, last),
+            paid,
+            (),
+            (),
+            frozenset(theatre.known_files()),
+        )
+        return recording, code, told
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
+        room.with_suffix(".toml").unlink(missing_ok=True)
+
+
+def _places(log: list[Operation], mark: str) -> int:
+    """How many operations were done when a step was marked, 0 where it never was."""
+    return next((place + 1 for place, op in enumerate(log) if (op.kind, op.path) == ("mark", mark)), 0)
+
+
+def recover_by_command(room: Path, phone: Phone | None, at: datetime, wrong: list[str]) -> list[str]:
+    """What a person does next, without a phone: `recover --list`, then `recover`; its actions."""
+    assert phone is None
+    given = ("--library", room, "--json", "--lang", "en")
+    with commands_on(UnsyncedDisk(), at):
+        actions: list[str] = []
+        before = Image.of(room)
+        code, out, errors = said(hibor.recover.main, *given, "--list")
+        if code == INVALID:
+            said(hibor.ledger.main, "repair", "--library", room, "--yes", "--lang", "en")
+            actions.append("repair")
+            before = Image.of(room)
+            code, out, errors = said(hibor.recover.main, *given, "--list")
+        wrong += differences(before, Image.of(room), "recover --list")
+        if code in (COMMAND_EXITS["done"], COMMAND_EXITS["found"]):
+            actions += [one["action"] for one in json.loads(out)["leftovers"]]
+        code, out, told = said(hibor.recover.main, *given)
+        if code not in (COMMAND_EXITS["done"], COMMAND_EXITS["found"]):
+            wrong.append(f"recover ends with {code}: {(errors + told).strip()[:300]}")
+    return actions
+
+
+def sweep_run(
+    theatre: Theatre,
+    name: str,
+    *,
+    every: int = 1,
+    phones: tuple[str, ...] = (),
+    only: Callable[[str], bool] = lambda step: True,
+) -> Swept:
+    """Recover the crash points of a run: one at least of every step, moment and phone, and every `every`-th.
+
+    `phones` limits it to these; `only` says which steps are looked at.
+    """
+    run = run_named(name)
+    recording = recording_of(theatre, run)
+    swept, done, begun = Swept(name), dict[object, Outcome](), set[tuple[str, str, str]]()
+    number = 0
+    for point, image, lost in crashed(Image((), ()), recording.log):
+        if not only(point.step):
+            continue
+        swept.images.add(image.digest)
+        for phone in _phones_at(recording, run, point):
+            if phones and phone not in phones:
+                continue
+            facts = facts_of(recording, point, phone, image)
+            key = (image.digest, phone, tuple(sorted(facts.served.items())))
+            square, number = (point.step, point.moment, phone), number + 1
+            if key not in done:
+                if square in begun and number % every:
+                    continue
+                done[key] = _recovered(theatre, recording, image, phone, facts)
+                swept.recoveries += 1
+            begun.add(square)
+            outcome = attrs.evolve(done[key], violations=(*done[key].violations, *lost))
+            swept.visits.append(Visit(point, phone, image.digest, outcome))
+    return swept
+
+
+def _phones_at(recording: Recording, run: Run, point: Point) -> tuple[str, ...]:
+    """Phones that fit; where nothing is paid in the whole run, none is needed."""
+    return recording.phones_at(point.done) if recording.tap_from and not run.walled else (NO_PHONE,)
+
+
+def _recovered(
+    theatre: Theatre, recording: Recording, image: Image, phone: str, facts: Facts
+) -> Outcome:
+    device = phone_named(theatre.phones, phone)
+    how = recover_by_command if device is None else None
+    return recover_image(image, theatre.room(), device, recording.at, facts, how=how)
+
+
+__all__ = ["RUNS", "Run", "recording_of", "sweep_run"]
