@@ -54,10 +54,9 @@ from hibor.people.run_view import (
     is_dry_run,
     load_run,
     manifest_rows,
-    read_json,
     read_time,
 )
-from hibor.reading import open_kept
+from hibor.reading import open_kept, read_object
 from hibor.want import read_wants
 
 STEP: Final = "export.write"
@@ -177,7 +176,7 @@ def _late(view: RunView) -> Iterator[ItemView]:
     A dry run packs nothing, so nothing is left to it.
     """
     ends = {
-        run.run_id: read_time((read_json(run.run_json).get("timing") or {}).get("ended_at"))
+        run.run_id: read_time((read_object(run.run_json).get("timing") or {}).get("ended_at"))
         for run in view.library.run_folders()
         if not is_dry_run(run)
     }

@@ -34,8 +34,8 @@ from hibor.people.commandline import (
     shared,
 )
 from hibor.people.libraries import library_at
-from hibor.people.run_view import read_json, records_of
-from hibor.reading import open_kept
+from hibor.people.run_view import records_of
+from hibor.reading import open_kept, read_object
 
 STEP: Final = "export.write"
 _HEAD_BYTES: Final = 16
@@ -76,7 +76,7 @@ def _refused(library: Library, path: Path) -> Refused:
     code = title = institution = None
     folder = library.refused_item(path)
     if folder is not None:
-        item = read_json(folder.terminal).get("item") or {}
+        item = read_object(folder.terminal).get("item") or {}
         code, title, institution = item.get("stop_code"), item.get("title"), item.get("institution")
         for record in records_of(folder):
             entry = record.data.get("entry") or {}

@@ -9,10 +9,11 @@ Rules of this file:
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from hibor.durable_fs import READ_FLAGS
 
@@ -46,6 +47,15 @@ def read_kept(path: Path) -> bytes:
     """All bytes of one of the library's own files. Raises as `open_kept`."""
     with open_kept(path) as stream:
         return stream.read()
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """One of the library's JSON objects; empty where the file is missing, cannot be read or holds none."""
+    try:
+        value = json.loads(read_kept(path))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def first_line(path: Path) -> bytes:

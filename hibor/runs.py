@@ -16,14 +16,15 @@ from hibor.package.layout import RunFolder
 from hibor.people.commandline import DONE, Answers, SpokenCommand, Words, run_command, shared
 from hibor.people.libraries import library_at, sync_program
 from hibor.people.numbers import MOST_REPORTS, Number
-from hibor.people.run_view import DELIVERED, closed_items, count_open, read_json, reader
+from hibor.people.run_view import DELIVERED, closed_items, count_open, reader
+from hibor.reading import read_object
 
 
 def summary(folder: RunFolder, *, held: bool = False) -> dict[str, Any]:
     """A run in a few values. A run without a document works now or was cut off: what it closed is told by its
     items, and `open_items` are those that recovery has to settle. `held`: it may work right now.
     """
-    document = read_json(folder.run_json)
+    document = read_object(folder.run_json)
     items = [item for item in document.get("items", ()) if isinstance(item, dict)]
     items = items if document else closed_items(folder)
     recovered = [item for item in document.get("recovered", ()) if isinstance(item, dict)]

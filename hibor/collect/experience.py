@@ -6,16 +6,15 @@ Read from the runs' own files, newest first; nothing is stored for it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 from hibor.durable import Durable, DurableError
 from hibor.package.journal import JournalInvalid, read_journal
 from hibor.package.layout import ItemFolder, Library
-from hibor.reading import read_kept
+from hibor.reading import read_object
 
 PAGES_EXACT_AFTER: Final = 20
 """Page counts that agreed in a row before the app's page count is exact and no hint any more."""
@@ -40,7 +39,7 @@ def experience(
     agreed = 0
     counting = True
     for run in reversed(library.run_folders()[-_RUNS_LOOKED_AT:]):
-        document = _json(run.run_json)
+        document = read_object(run.run_json)
         provenance = document.get("provenance") or {}
         if provenance.get("profile_sha256") != profile_sha256:
             continue
@@ -58,7 +57,7 @@ def experience(
 def _page_counts(folders: list[ItemFolder], durable: Durable) -> Iterator[tuple[int, int]]:
     """(what the app showed, what the file has) of delivered items, newest first."""
     for folder in reversed(folders):
-        item = _json(folder.terminal).get("item") or {}
+        item = read_object(folder.terminal).get("item") or {}
         if item.get("page_count") is None or item.get("source") == "PROJECT_REUSE":
             continue
         try:
@@ -68,11 +67,3 @@ def _page_counts(folders: list[ItemFolder], durable: Durable) -> Iterator[tuple[
         shown = records[0].data.get("entry", {}).get("page_count_hint") if records else None
         if shown is not None:
             yield shown, item["page_count"]
-
-
-def _json(path: Any) -> dict[str, Any]:
-    try:
-        value = json.loads(read_kept(path))
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -353,8 +353,8 @@ def read_feed(
     """Bring the catalogue up to date and say what it holds within the horizon.
 
     `since_days` None reads to the end of the list, without stopping at known pages, and reports what
-    vanished. A dry run changes nothing. Raises DeviceError when not even the first screen can be read, RunStop
-    when the catalogue cannot be used.
+    vanished. A dry run changes nothing. Raises DeviceError when not even the first screen can be read,
+    RunStop when the catalogue cannot be used.
     """
     oldest = None if since_days is None else today - timedelta(days=since_days)
     route = app.route.name

@@ -20,8 +20,8 @@ from generated.governance import COMMAND_EXITS, RUN_STATUSES
 from hibor.clock import Clock, SystemClock
 from hibor.collect import preflight
 from hibor.collect.awake import give_back
-from hibor.collect.consent import note_first_use
 from hibor.collect.belonging import owner_of
+from hibor.collect.consent import note_first_use
 from hibor.collect.deadline import Deadline
 from hibor.collect.services import Services
 from hibor.collect.session import open_station

@@ -29,8 +29,8 @@ DEFAULT_SCENARIO: Final = "default"
 class Station:
     """Where the phone is reached and which clock rules; `simulated` is for people, nothing decides by it.
 
-    `consent` is what a person confirmed for the first use of this phone with a library; it goes on record once
-    the library is ours.
+    `consent` is what a person confirmed for the first use of this phone with a library; it goes on record
+    once the library is ours.
     """
 
     clock: Clock

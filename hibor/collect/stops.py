@@ -59,7 +59,8 @@ def unusable(what: str, path: Path, error: Exception, *, now: str = "") -> RunSt
     """How a run stops over a file or folder of its library: which one, and why; of a full disk how much is
     left.
 
-    `now` says what to do of anything but a full disk. `error` is an OSError or SQLite's, or an error of ours with one of them among its causes.
+    `now` says what to do of anything but a full disk. `error` is an OSError or SQLite's, or an error of ours
+    with one of them among its causes.
     """
     if _is_full(error):
         room = f"{_free_bytes(path) / 1e6:.1f} MB are free for {path}; make room there"

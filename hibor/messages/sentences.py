@@ -106,7 +106,7 @@ _PATTERNS: Final[tuple[tuple[str, str], ...]] = (
         r"the simulated phone .*: (?P<path>/.*|[A-Za-z]:.*) cannot be used \(.*\)\."
         r" Delete the folder (?P<folder>.*) and say the command again: .*",
     ),
-    ("sim_unwritable", r"the simulated phone .*: (?P<path>.*) cannot be written \(.*\); a practice library .*"),
+    ("sim_unwritable", r"the simulated phone .*: (?P<path>.*) cannot be written \(.*\); a practice .*"),
     ("sim_silent", r"the simulated phone did not start: .*; (?P<path>.*phone\.log) says more"),
     ("no_scenario", r"the simulated phone did not start: .* cannot be read.*"),
     ("scenario_unknown", r"\S+:0 cannot be read \(.*"),

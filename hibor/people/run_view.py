@@ -12,11 +12,9 @@ Rules of this file:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -29,7 +27,7 @@ from hibor.package.journal import JournalInvalid, Record, read_journal
 from hibor.package.layout import ItemFolder, Library, RunFolder, is_run_id
 from hibor.package.manifest import Manifest, ManifestInvalid, ManifestRow
 from hibor.people.commandline import FOUND, Refusal
-from hibor.reading import read_kept
+from hibor.reading import read_object
 
 DELIVERED: Final = ("SUCCESS", "DUPLICATE")
 LATEST: Final = "latest"
@@ -173,7 +171,7 @@ def find_run(library: Library, named: str | None) -> RunFolder:
 
 def is_dry_run(run: RunFolder) -> bool:
     """Whether the run made a plan and collected nothing; its document has the plan."""
-    return "plan" in (read_json(run.run_json).get("counts") or {})
+    return "plan" in (read_object(run.run_json).get("counts") or {})
 
 
 def _no_run_to_show(library: Library, runs: Sequence[RunFolder]) -> Refusal:
@@ -206,14 +204,14 @@ def _begun(folder: ItemFolder) -> bool:
 
 def closed_items(run: RunFolder, *, delivered: bool = False) -> list[dict[str, Any]]:
     """The items of a run as their own terminals tell them, `delivered` ones alone where that is asked."""
-    found = (read_json(item.terminal).get("item") for item in run.item_folders())
+    found = (read_object(item.terminal).get("item") for item in run.item_folders())
     items = [item for item in found if isinstance(item, dict)]
     return [item for item in items if item.get("status") in DELIVERED] if delivered else items
 
 
 def load_run(library: Library, folder: RunFolder) -> RunView:
     """Read a run and everything that belongs to it."""
-    document, unread = read_json(folder.run_json), None
+    document, unread = read_object(folder.run_json), None
     try:
         rows = {(row.run_id, row.item_id): row for row in manifest_rows(library)}
     except Refusal as refusal:
@@ -233,15 +231,6 @@ def load_run(library: Library, folder: RunFolder) -> RunView:
         recovered=tuple(attrs.evolve(_view(library, item, rows, None), recovered=True) for item in recovered),
         unread=unread,
     )
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object, empty when the file is missing or holds none."""
-    try:
-        value = json.loads(read_kept(path))
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def read_time(text: Any) -> datetime | None:
@@ -265,9 +254,9 @@ def _view(
     return ItemView(
         item=item,
         folder=None if folder is None else library.relative(folder.path),
-        stages=() if folder is None else _stages(read_json(folder.timing), started),
-        closure=None if folder is None else read_json(folder.terminal).get("closure_variant"),
-        presence=None if folder is None else read_json(folder.terminal).get("presence"),
+        stages=() if folder is None else _stages(read_object(folder.timing), started),
+        closure=None if folder is None else read_object(folder.terminal).get("closure_variant"),
+        presence=None if folder is None else read_object(folder.terminal).get("presence"),
         files=() if folder is None else tuple(_files(library, folder)),
         detail=None if folder is None else _detail(folder),
         quarantined=library.relative(kept) if kept is not None and kept.is_file() else None,

@@ -17,7 +17,7 @@ from hibor.durable import Durable, DurableError
 from hibor.package.journal import JournalInvalid, read_journal
 from hibor.package.layout import ItemFolder, Library
 from hibor.quota.events import Head
-from hibor.reading import first_line, read_kept
+from hibor.reading import first_line, read_object
 
 
 def known_heads(library: Library, durable: Durable, account: str | None = None) -> list[Head]:
@@ -26,18 +26,18 @@ def known_heads(library: Library, durable: Durable, account: str | None = None) 
     """
     heads: list[Head] = []
     for run in library.run_folders():
-        document = _document(run.run_json)
+        document = read_object(run.run_json)
         if account is not None and _account_in(document) not in (account, None):
             continue
         heads += _heads_in(document)
         for folder in run.item_folders():
-            heads += _heads_in(_document(folder.terminal)) or _heads_of_open(folder, durable)
+            heads += _heads_in(read_object(folder.terminal)) or _heads_of_open(folder, durable)
     return heads
 
 
 def accounts_served(library: Library) -> set[str]:
     """The accounts for which runs have been in this library, as far as their documents say."""
-    return {account for run in library.run_folders() if (account := _account_in(_document(run.run_json)))}
+    return {account for run in library.run_folders() if (account := _account_in(read_object(run.run_json)))}
 
 
 def ledgers_of(library: Library) -> list[tuple[str, Path]]:
@@ -55,14 +55,6 @@ def _account_in_first_line(path: Path) -> str | None:
         return str(json.loads(first_line(path))["account"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _document(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(read_kept(path))
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _account_in(run_document: dict[str, Any]) -> str | None:

@@ -20,17 +20,15 @@ from typing import Any
 import attrs
 import pytest
 
-from hibor.clock import Clock, SystemClock
-from hibor.collect.feed import ENTRY_TASK, FeedReading, opened_catalogue, read_feed, scan_key
+from hibor.clock import Clock
+from hibor.collect.feed import ENTRY_TASK, FeedReading, read_feed, scan_key
 from hibor.collect.selection import Holdings, choose
-from hibor.collect.stops import RunStop, unusable
 from hibor.device.errors import DeviceError
 from hibor.discover import EXIT_DONE, EXIT_INCOMPLETE, EXIT_USAGE, EXIT_VANISHED
 from hibor.discover import main as discover_main
 from hibor.discovery import ScanEnd
 from hibor.hosts.local import LocalHost
 from hibor.hosts.local_reading import CatalogueEntry as CatalogueRow
-from hibor.hosts.local_store import HostError
 from hibor.sim.feed import ServerFeed
 from hibor.sim.scenario import parse_scenario
 from hibor.sim.server import PrivateAdbServer
@@ -405,37 +403,6 @@ def test_a_dry_run_changes_nothing(world: World) -> None:
         again = phone.scan(dry_run=True)
         assert 0 < again.report.new < 40 and dump(world.catalogue) == before
         assert [entry.report_id for entry in again.entries] == [entry.report_id for entry in dry.entries]
-
-
-@pytest.mark.parametrize("shape", ["junk", "folder", "dangling link", "fifo"])
-@pytest.mark.parametrize("dry_run", [False, True])
-def test_a_catalogue_that_cannot_be_used_stops_the_run_and_is_named(
-    tmp_path: Path, shape: str, dry_run: bool
-) -> None:
-    path = tmp_path / "catalogue.sqlite3"
-    if shape == "junk":
-        path.write_bytes(b"this is no database, and longer than a header would be" * 40)
-    elif shape == "folder":
-        path.mkdir()
-    elif shape == "fifo":
-        os.mkfifo(path)
-    else:
-        path.symlink_to(tmp_path / "none" / "at all")
-    with pytest.raises(RunStop) as caught, opened_catalogue(path, SystemClock(), dry_run):
-        raise AssertionError("it was opened")
-    assert caught.value.task_invalid and str(path) in caught.value.detail
-    assert "delete it" in caught.value.detail
-
-
-def test_a_full_disk_under_the_catalogue_is_called_full(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "small.sqlite3")) as small:
-        small.execute("PRAGMA max_page_count=2")
-        with pytest.raises(sqlite3.Error) as full:
-            small.execute("CREATE TABLE a (b)")
-            small.execute("INSERT INTO a VALUES (zeroblob(100000))")
-    error = HostError("catalogue.sqlite3 cannot be used")
-    error.__cause__ = full.value
-    assert "disk is full" in unusable("the catalogue", tmp_path, error, now="delete it").detail
 
 
 def dump(path: Path) -> list[str]:

@@ -7,20 +7,27 @@ import zipfile
 from io import BytesIO
 from pathlib import Path
 
+import pytest
+
+import hibor.doctor.command
 import hibor.ledger
 import hibor.package_zip
 import hibor.recover
 import hibor.report.__main__
 import hibor.want
 from generated.governance import COMMAND_EXITS
+from generated.steps import STEPS
+from hibor.collect.hold import set_hold
+from hibor.doctor.command import NAMED_ACCOUNT
+from hibor.durable import Durable
 from hibor.package.layout import Library, item_id
 from tests.faults.again import read_only
 from tests.faults.disk import Image
-from tests.faults.plays import NO_PHONE
-from tests.faults.scenes import DONE, Scene, files_of
+from tests.faults.plays import ALWAYS, NO_PHONE
+from tests.faults.scenes import DONE, Scene, files_of, said, station_at
 from tests.faults.sweep import visits
 from tests.faults.theatre import Theatre
-from tests.faults.world import ACCOUNT, FIRST_RUN, open_world
+from tests.faults.world import ACCOUNT, FIRST_RUN, StillClock, UnsyncedDisk, open_world
 
 REASON = "the clock was set back"
 TORN = b'{"schema_version":1,"seq":'
@@ -101,6 +108,26 @@ def _document(run_id: str, item: dict[str, object]) -> dict[str, object]:
     return {**values, "items": [item], "counts": {}, "recovered": [], "stop_reason": None, "quota": None}
 
 
+def _held(theatre: Theatre, room: Path) -> None:
+    """A library whose account a wall holds."""
+    folder = Library(room).ledger_folder(NAMED_ACCOUNT)
+    folder.mkdir(parents=True)
+    durable = Durable(UnsyncedDisk(), StillClock(theatre.at), frozenset(STEPS))
+    set_hold(folder, durable, code="APP_WALL", detail="the app showed a wall", at=theatre.at.isoformat())
+
+
+def examined(theatre: Theatre, room: Path) -> tuple[int, str]:
+    """`doctor --walk` at the theatre's phone."""
+    phone = theatre.phones[ALWAYS]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hibor.doctor.command, "real_station", lambda server, serial: station_at(phone))
+        code, out, errors = said(
+            hibor.doctor.command.main, "--device", phone.process.serial, "--walk", "--yes", "--json",
+            "--library", room, "--lang", "en",
+        )  # fmt: skip
+    return code, out + errors
+
+
 # -- what has to come out -----------------------------------------------------------------------------------
 
 
@@ -109,8 +136,8 @@ def _everything(image: Image) -> object:
 
 
 def _repaired(image: Image) -> object:
-    """The books before it, the unfinished line kept aside, and a record of each line that was: a repair that was
-    cut while it wrote its record leaves a second one.
+    """The books before it, the unfinished line kept aside, and a record of each line that was: a repair that
+    was cut while it wrote its record leaves a second one.
     """
     (ledger,) = files_of(image, "ledger.jsonl").values()
     events = [json.loads(line) for line in ledger.splitlines()]
@@ -144,6 +171,12 @@ def _zipped(image: Image) -> object:
     with zipfile.ZipFile(BytesIO(data)) as file:
         assert file.testzip() is None
         return {name: file.read(name) for name in file.namelist()}
+
+
+def _free(image: Image) -> object:
+    """No hold any more, and that the app was walked through; pictures are named by their time."""
+    walked = [json.loads(data)["model"] for name, data in image.files if "/walked-" in name]
+    return walked, sorted(files_of(image, "hold.json"))
 
 
 _EXISTS = COMMAND_EXITS["usage"]
@@ -189,6 +222,7 @@ SCENES: tuple[Scene, ...] = (
         ("--latest", "-o", "{room}/page.html", "--replace", *_OF_LIBRARY),
         _page,
     ),
+    Scene("doctor --walk", _held, hibor.doctor.command.main, (), _free, repeats=False, alone=examined),
 )
 
 

@@ -1,12 +1,12 @@
 """Whole runs as plays: the main job from its first durable call to its last, crashed everywhere.
 
 Rules of this file:
-- The run is the real command on a task file: consent, locks, ledger, phone, recovery, list, lanes, the run's own
-  files. Its phone is the theatre's; one that shows a wall gets a phone of its own, because a wall stays.
-- Without a phone the next command is the real `recover`, asked first with `--list`, which changes nothing. With one
-  it is the recovery of `tests.faults.checks`.
-- A file whose step had ended is in every image from then on: the note that gives the phone its setting back, the
-  hold on the account, the consent, the documents.
+- The run is the real command on a task file: consent, locks, ledger, phone, recovery, list, lanes, the run's
+  own files. Its phone is the theatre's; one that shows a wall gets its own, because a wall stays.
+- Without a phone the next command is the real `recover`, asked first with `--list`, which changes nothing.
+  With one it is the recovery of `tests.faults.checks`.
+- A file whose step had ended is in every image from then on: the note that gives the phone its setting back,
+  the hold on the account, the consent, the documents.
 """
 
 from __future__ import annotations
@@ -26,19 +26,16 @@ import hibor.collect.session
 import hibor.ledger
 import hibor.recover
 from generated.governance import COMMAND_EXITS
-from hibor.collect.station import Station
-from hibor.device.adb import AdbServer
 from hibor.items.catalogue import CatalogueEntry
-from hibor.run import build
 from hibor.people.commandline import Words
-from hibor.task import Task
+from hibor.run import build
 from tests.faults.checks import Facts, Outcome, differences, phone_named, recover_image
 from tests.faults.disk import Image, Operation, Recorder
 from tests.faults.plays import ALWAYS, NO_PHONE, Play, Point, Recording
-from tests.faults.scenes import INVALID, commands_on, crashed, said
+from tests.faults.scenes import INVALID, commands_on, crashed, said, station_at
 from tests.faults.sweep import Swept, Visit, facts_of
 from tests.faults.theatre import PLAYED_AGAIN, Theatre
-from tests.faults.world import ACCOUNT, QUICK, SCALE, Phone, UnsyncedDisk, warm_phone
+from tests.faults.world import ACCOUNT, QUICK, Phone, UnsyncedDisk, warm_phone
 
 TASK = """
 library = "{library}"
@@ -111,14 +108,9 @@ def give_run(theatre: Theatre, run: Run, phone: Phone, room: Path) -> tuple[int,
     task = room.with_suffix(".toml")
     task.write_text(text, encoding="utf-8")
 
-    @contextmanager
-    def station(options: object, named: Task, simulated: bool) -> Iterator[Station]:
-        server = AdbServer("127.0.0.1", phone.server.port)
-        yield Station(phone.process.clock(), server, phone.process.serial, simulated=False, time_scale=SCALE)
-
     given = ["--task", str(task), "--yes", *(part.format(room=room) for part in run.more)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hibor.collect.session, "open_station", station)
+        patch.setattr(hibor.collect.session, "open_station", lambda *_given: station_at(phone))
         code, out, errors = said(_main, *given)
     return code, out + errors
 

@@ -1,8 +1,8 @@
 """Commands as plays: what `ledger repair`, `recover`, `want`, `package` and the others do to a disk, crashed
 everywhere.
 
-A scene begins with a library that is safe on the disk, does one command over a recorded disk, and is crashed at
-every place like a play. What the next command makes of each image is looked at:
+A scene begins with a library that is safe on the disk, does one command over a recorded disk, and is crashed
+at every place like a play. What the next command makes of each image is looked at:
 - the same command ends well, after `ledger repair` where a power cut tore the ledger's last line;
 - it ends with what the uncrashed one promised, byte for byte;
 - every file that was there before, and that the uncrashed one left alone, is there with its bytes;
@@ -33,13 +33,15 @@ import hibor.recover
 import hibor.report.__main__
 import hibor.want
 from generated.governance import COMMAND_EXITS, ERROR_EXITS
+from hibor.collect.station import Station
+from hibor.device.adb import AdbServer
 from hibor.durable_fs import FileSystem, OsFileSystem
 from tests.faults.checks import Outcome, differences
 from tests.faults.disk import SOMEBODY_ELSE, Image, Model, Operation, Recorder
 from tests.faults.plays import NO_PHONE, Point
 from tests.faults.sweep import Swept, Visit
 from tests.faults.theatre import Theatre
-from tests.faults.world import NEXT_RUN, StillClock, UnsyncedDisk
+from tests.faults.world import NEXT_RUN, SCALE, Phone, StillClock, UnsyncedDisk
 
 DONE, INVALID = COMMAND_EXITS["done"], ERROR_EXITS["StateUncertain"]
 _CLOCKED = (hibor.ledger, hibor.want, hibor.collect.recover_session, hibor.collect.consent)
@@ -70,16 +72,24 @@ def said(main: Main, *arguments: object) -> tuple[int, str, str]:
     out, errors = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with redirect_stdout(out), redirect_stderr(errors):
         code = main([str(one) for one in arguments])
-    texts = [stream.buffer.getvalue().decode() for stream in (out, errors)]  # type: ignore[attr-defined]
+    texts = [stream.buffer.getvalue().decode() for stream in (out, errors)]
     return code, texts[0], texts[1]
+
+
+@contextmanager
+def station_at(phone: Phone) -> Iterator[Station]:
+    """Where a real command finds this phone."""
+    server = AdbServer("127.0.0.1", phone.server.port)
+    yield Station(phone.process.clock(), server, phone.process.serial, simulated=False, time_scale=SCALE)
 
 
 @attrs.frozen
 class Scene:
-    """One command. `start` makes the library before it; `main` and `given` are the command, its folder put in.
+    """One command. `start` makes the library before it; `main` and `given` are the command, its folder put
+    in; `alone` stands for both where a phone is needed.
 
-    `promise` is what has to come out whatever happens on the way; `ends` are exit codes that are a good end of
-    the next try; `repeats` says that once more changes nothing.
+    `promise` is what has to come out whatever happens on the way; `ends` are exit codes that are a good end
+    of the next try; `repeats` says that once more changes nothing.
     """
 
     name: str
@@ -90,12 +100,12 @@ class Scene:
     ends: tuple[int, ...] = (DONE,)
     repeats: bool = True
     days_later: int = 0
-    alone: Callable[[Theatre, Path], int] | None = None  # instead of `main`, where a phone is needed
+    alone: Callable[[Theatre, Path], tuple[int, str]] | None = None
 
     def run(self, theatre: Theatre, room: Path) -> tuple[int, str]:
         """The command once, on the disk that is set: exit code and what it told people."""
         if self.alone is not None:
-            return self.alone(theatre, room), ""
+            return self.alone(theatre, room)
         code, _out, errors = said(self.main, *(part.format(room=room) for part in self.given))
         return code, errors
 
@@ -159,7 +169,7 @@ def crashed(start: Image, log: Sequence[Operation]) -> Iterator[tuple[Point, Ima
 
 
 class Promises:
-    """Files that were given their name by a step that has ended: they are in every image until they are removed.
+    """Files that were given their name by a step that has ended: in every image until they are removed.
     """
 
     def __init__(self) -> None:

@@ -64,7 +64,7 @@ def test_a_ledger_or_its_folder_that_is_gone(own: Told, ask: Ask) -> None:
 
 
 def test_a_killed_run_has_noted_what_its_taps_came_to(own: Told, ask: Ask) -> None:
-    """Without a terminal and a run document the journals bear witness, up to the last tap that was settled."""
+    """Without a terminal and a run document the journals bear witness, up to the last settled tap."""
     path = _ledger_of(own)
     for document in (*own.path.glob("runs/*/run.json"), *own.path.glob("runs/*/items/*/terminal.json")):
         document.unlink()
