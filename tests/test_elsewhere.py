@@ -127,7 +127,8 @@ from hibor.cli import main
 library, name, *lines = sys.argv[1:]
 for line in lines:
     words = line.replace("@", name).split()
-    print("##", line, flush=True)
+    sys.stdout.buffer.write(b"## " + line.encode() + b"\\n")
+    sys.stdout.flush()
     where = [] if words[0] in ("explain", "--help") else ["--library", library]
     code = main([*words, *where, "--lang", "zh"])
     print("##", code, flush=True)
