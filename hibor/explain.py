@@ -47,7 +47,9 @@ def _term(word: str, words: Words) -> dict[str, Any]:
     section = _term_sections()[word]
     name, _, mark = word.partition("-")
     what = words(f"terms.{section}.{name}")
-    return {"word": word, "kind": "term", "what": f"{what} {words(f'terms.marks.{mark}')}" if mark else what}
+    if mark:  # V006 §2.3: P02 is split by Q, P03 to P05 by A
+        what += " " + words(f"terms.{'marks' if name == STATES[2] else 'artifact_marks'}.{mark}")
+    return {"word": word, "kind": "term", "what": what}
 
 
 def explain(word: str, words: Words) -> dict[str, Any]:

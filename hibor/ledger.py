@@ -170,6 +170,8 @@ def _target(*, library: str | None, account: str | None, ledger_dir: str | None,
         calendar = QuotaCalendar(zone or DEFAULT_ZONE)
     except (ValueError, OSError, KeyError) as error:
         raise Refusal("ledger.unusable", why=zone) from error
+    if library and not Path(library).is_dir():
+        raise Refusal("common.no_library", path=library)
     try:
         folder = None if ledger_dir is None else Path(ledger_dir)
         place = Library(Path(library or DEFAULT_LIBRARY), folder)

@@ -159,6 +159,8 @@ def _build_verify(words: Words) -> click.Command:
         del lang
         answers = Answers(words, quiet=quiet, json_wanted=json_wanted)
         place = library_at(library, task)
+        if not place.runs.is_dir() and not place.manifest.exists():
+            raise Refusal("library.verify.no_library", path=place.root)
         program = sync_program(place.root)
         if program is not None:
             answers.warn("common.sync_folder", program=program)

@@ -130,14 +130,22 @@ class Task:
     @property
     def library_path(self) -> Path:
         """The library folder."""
-        return self.base / Path(self.library).expanduser()
+        return self.base / expanded(self.library)
 
     @property
     def ledger_path(self) -> Path:
         """The folder that holds one ledger folder per account (design 4: default `<library>/quota`)."""
         if not self.policy.ledger_dir:
             return self.library_path / "quota"
-        return self.base / Path(self.policy.ledger_dir).expanduser()
+        return self.base / expanded(self.policy.ledger_dir)
+
+
+def expanded(path: Path | str) -> Path:
+    """A path with `~` and `~user` filled in. Raises `ValueError` where there is no such home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{path}: there is no such user's home folder here") from error
 
 
 def load_task(path: Path | str) -> Task:
@@ -190,7 +198,10 @@ def with_options(
     changes: dict[str, Any] = {"deadline_s": deadline_s, "count": count, "lang": lang, "device": device}
     changes = {key: value for key, value in changes.items() if value is not None}
     if library is not None:
-        changes["library"] = str(Path(library).expanduser().absolute()) if library else ""
+        try:
+            changes["library"] = str(expanded(library).absolute()) if library else ""
+        except ValueError as error:
+            raise TaskError(None, None, f"--library: {error}") from error
     if profile is not None:
         written = Path(profile)
         changes["profile"] = str(written.absolute()) if written.is_file() else profile
@@ -260,6 +271,12 @@ def _located(name: str, lines: Mapping[Place, int], problems: list[_Problem]) ->
 
     found = sorted((line_of(place), message) for place, message in problems)
     return TaskError(name, *found[0], (_placed(name, line, message) for line, message in found))
+
+
+def error_at(task: Task, problems: list[_Problem]) -> TaskError:
+    """The error for problems of a task that was read, each with the line of its key."""
+    name = str(task.source)
+    return _located(name, key_lines(_text(task.as_read or b"", name)), problems)
 
 
 # ---- shape: keys and types ------------------------------------------------------------------------------
@@ -359,6 +376,11 @@ def _range_problems(task: Task) -> Iterable[_Problem]:
     """Everything about a task that is of the right type and still cannot be used."""
     if not task.library.strip() or "\0" in task.library:
         yield ("library",), '"library" must name a folder'
+    for place, path in ((("library",), task.library), (("policy", "ledger_dir"), task.policy.ledger_dir)):
+        try:
+            expanded(path)
+        except ValueError as error:
+            yield place, f'"{place[-1]}" {error}'
     account = task.account
     if not account or safe_component(account, limit_bytes=100) != account:
         hint = "it names the ledger's folder: no separators, no reserved name, at most 100 bytes"

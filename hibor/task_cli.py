@@ -10,6 +10,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import BinaryIO, Final
 import click
 
 from hibor.clock import SystemClock
+from hibor.device.profile import shipped_profiles
 from hibor.durable import Durable, DurableError, FileAlreadyThere
 from hibor.durable_fs import OsFileSystem
 from hibor.messages import told_line
@@ -36,7 +38,16 @@ from hibor.people.commandline import (
     shared,
 )
 from hibor.people.libraries import sync_program
-from hibor.task import EMBEDDED_ACCOUNT, SPACING_MIN_S, Task, TaskError, foreign_path, load_task
+from hibor.task import (
+    EMBEDDED_ACCOUNT,
+    SPACING_MIN_S,
+    Task,
+    TaskError,
+    error_at,
+    foreign_path,
+    load_task,
+)
+from hibor.toml_lines import Place
 
 STEP: Final = "export.write"
 DEFAULT_TASK_LIBRARY: Final = "hibor-reports"
@@ -141,6 +152,7 @@ def _build_check(words: Words) -> click.Command:
         answers = Answers(words, quiet=quiet, json_wanted=json_wanted)
         try:
             task = load_task(file)
+            check_places(task)
         except TaskError as error:
             problems = [(line, told_problem(message, words)) for line, message in placed_problems(error)]
             for number, message in problems:
@@ -174,6 +186,24 @@ def _build_check(words: Words) -> click.Command:
         return DONE
 
     return check
+
+
+def check_places(task: Task) -> None:
+    """Compare what a task names with what lies on this disk, before a run meets it. Raises `TaskError`."""
+    problems: list[tuple[Place, str]] = []
+    folders: list[tuple[Place, Path]] = [(("library",), task.library_path)]
+    if task.policy.ledger_dir:
+        folders.append((("policy", "ledger_dir"), task.ledger_path))
+    for place, folder in folders:
+        there = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
+        if not there.is_dir():
+            problems.append((place, f'"{place[-1]}" {there} is not a folder'))
+    shipped = shipped_profiles()
+    if task.profile and not (task.base / task.profile).is_file() and task.profile not in shipped:
+        known = ", ".join(shipped)
+        problems.append((("profile",), f'"profile" {task.profile} is no file, and shipped are: {known}'))
+    if problems:
+        raise error_at(task, problems)
 
 
 def _warnings(task: Task) -> Iterator[str]:

@@ -40,7 +40,7 @@ from hibor.collect.telling import document_of, extras_of
 from hibor.collect.waiting import wait_for_phone
 from hibor.device.errors import DeviceError
 from hibor.durable import DurableError
-from hibor.messages import default_lang
+from hibor.messages import default_lang, text
 from hibor.messages.lines import is_plain, one_line
 from hibor.package.delivery import run_delivery
 from hibor.package.layout import new_run_id
@@ -162,7 +162,7 @@ def resolve_task(options: Mapping[str, Any]) -> tuple[Task, bool]:
         task = load_task(options["task"])
     else:
         if named and not simulated and not options["library"]:
-            raise ValueError("--device without a task needs --library")
+            raise ValueError("a real phone without a task needs --library")
         task = Task.embedded()
         if not simulated:
             task = attrs.evolve(task, account="default")
@@ -348,7 +348,7 @@ def _tell_outcome(document: Mapping[str, Any], progress: Progress, collector: Co
     timing = document["timing"]
     if collector is not None and timing is not None:
         progress.deadline = None
-        missing, left = _missing(document), (document["quota"] or {}).get("safe_after")
+        missing, left = _missing(document, progress.lang), (document["quota"] or {}).get("safe_after")
         if missing:
             interrupted = collector.deadline.interrupted
             progress.warn("missing_interrupted" if interrupted else "missing", missing=missing)
@@ -383,12 +383,12 @@ def _tell_plan(rows: Sequence[Mapping[str, Any]], progress: Progress, collector:
     )
 
 
-def _missing(document: Mapping[str, Any]) -> str:
-    """What was selected and not delivered, by code: `2 × CACHE_TIMEOUT`."""
+def _missing(document: Mapping[str, Any], lang: str) -> str:
+    """What was selected and not delivered, by code: `2 × CACHE_TIMEOUT, 1 not begun`."""
     codes = Counter(item["stop_code"] for item in document["items"] if item["stop_code"] is not None)
     begun = [f"{count} × {code}" for code, count in sorted(codes.items())]
     waiting = len(document["counts"].get("not_begun", ()))
-    return ", ".join([*begun, *([f"{waiting} × -"] if waiting else [])])
+    return ", ".join([*begun, *([text(lang, "progress.not_begun", count=waiting)] if waiting else [])])
 
 
 def close_run(collector: Collector, station: Station) -> dict[str, Any]:

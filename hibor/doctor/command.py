@@ -42,7 +42,7 @@ from hibor.people.commandline import (
     run_command,
 )
 from hibor.people.numbers import FASTEST, Number
-from hibor.task import EMBEDDED_ACCOUNT, Task, TaskError, load_task
+from hibor.task import EMBEDDED_ACCOUNT, Task, TaskError, expanded, load_task
 
 NAMED_ACCOUNT = "default"
 """The account of a library that is named without a task, as in a run."""
@@ -263,13 +263,20 @@ def _task(wishes: Wishes) -> Task | None:
     if wishes.task is not None:
         task = load_task(wishes.task)
         if wishes.library is not None:
-            task = attrs.evolve(task, library=str(wishes.library.expanduser().absolute()))
+            task = attrs.evolve(task, library=str(_folder(wishes.library)))
         return task
     if wishes.library is None and wishes.scenario is None:
         return None
     account = EMBEDDED_ACCOUNT if wishes.scenario is not None else NAMED_ACCOUNT
-    library = (wishes.library or Path(DEFAULT_LIBRARY)).expanduser().absolute()
+    library = _folder(wishes.library or Path(DEFAULT_LIBRARY))
     return Task(library=str(library), account=account)
+
+
+def _folder(path: Path) -> Path:
+    try:
+        return expanded(path).absolute()
+    except ValueError as error:
+        raise Refusal("common.no_library", path=path) from error
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Final
 
 from hibor.package.layout import Library
 from hibor.people.commandline import DEFAULT_LIBRARY, Refusal
-from hibor.task import TaskError, load_task
+from hibor.task import TaskError, expanded, load_task
 
 SYNC_MARKS: Final = (
     ("OneDrive", ("onedrive",)),
@@ -41,7 +41,10 @@ def library_at(library: Path | None, task: Path | None) -> Library:
             raise Refusal("common.task_unreadable", path=task, count=len(error.problems)) from error
         ledger_dir = read.ledger_path if read.policy.ledger_dir else None
         root = library or read.library_path
-    root = (root or Path(DEFAULT_LIBRARY)).expanduser().absolute()
+    try:
+        root = expanded(root or Path(DEFAULT_LIBRARY)).absolute()
+    except ValueError as error:
+        raise Refusal("common.no_library", path=root) from error
     if not root.is_dir():
         raise Refusal("common.no_library", path=root)
     return Library(root, ledger_dir)

@@ -74,7 +74,7 @@ class Progress:
     """Tells progress. Safe for both lanes."""
 
     def __init__(self, lang: str, *, quiet: bool = False, stream: TextIO | None = None) -> None:
-        self._lang = lang
+        self.lang = lang
         self._texts = messages(lang)
         self._quiet = quiet
         self._stream = stream
@@ -108,16 +108,16 @@ class Progress:
         """The text with its facts. A detail is told in the reader's language: by its failure word where
         one is given, else by its code.
         """
-        if self._lang != "en" and facts.get("detail"):
+        if self.lang != "en" and facts.get("detail"):
             failure = facts.get("failure")
             detail = (
-                failure_text(self._lang, failure).rstrip("。")
+                failure_text(self.lang, failure).rstrip("。")
                 if failure
-                else reason_text(self._lang, str(facts.get("code", key)), str(facts["detail"]))
+                else reason_text(self.lang, str(facts.get("code", key)), str(facts["detail"]))
             )
             facts = {**facts, "detail": detail}
-        if self._lang != "en" and facts.get("owner"):
-            facts = {**facts, "owner": told(self._lang, str(facts["owner"]), str(facts["owner"]))}
+        if self.lang != "en" and facts.get("owner"):
+            facts = {**facts, "owner": told(self.lang, str(facts["owner"]), str(facts["owner"]))}
         return self._texts[key].format(**{name: _shown(name, value) for name, value in facts.items()})
 
     def warn_from_signal(self, key: str) -> None:
@@ -169,7 +169,7 @@ class Progress:
         from hibor.people.live_view import LiveView
 
         self.board = Board(last_stage=last_stage, deadline=self.deadline, simulated=simulated)
-        view = LiveView(self.board, self._lang, stream)
+        view = LiveView(self.board, self.lang, stream)
         view.open()
         self._view, self._shown = view, True
         try:

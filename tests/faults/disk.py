@@ -53,6 +53,12 @@ class Operation:
     step: str = ""
 
 
+@functools.lru_cache(maxsize=8192)
+def _sha256(data: bytes) -> bytes:
+    """The same bytes come again and again: an image differs from the last one in a file or two."""
+    return hashlib.sha256(data).digest()
+
+
 @attrs.frozen
 class Image:
     """One state of the disk: folders, names and bytes. `shared` groups names of one file."""
@@ -68,7 +74,7 @@ class Image:
         for folder in self.folders:
             sha.update(f"d {folder}\0".encode())
         for path, data in self.files:
-            sha.update(f"f {path} {len(data)}\0".encode() + hashlib.sha256(data).digest())
+            sha.update(f"f {path} {len(data)}\0".encode() + _sha256(data))
         return sha.hexdigest()
 
     def write_to(self, root: Path) -> None:
@@ -259,7 +265,8 @@ class Model:
 
     def _image(self, names: Names, contents: dict[int, bytes]) -> Image:
         """Only what can be reached: a name in a folder that was lost is lost with it."""
-        kept = {path: file for path, file in names.items() if _reachable(path, names) and promised(path)}
+        known: dict[str, bool] = {".": True}
+        kept = {p: file for p, file in names.items() if promised(p) and _reachable(_parent(p), names, known)}
         folders = tuple(sorted(path for path, file in kept.items() if file == -1))
         files = tuple(sorted((path, contents[file]) for path, file in kept.items() if file >= 0))
         groups: dict[int, list[str]] = {}
@@ -278,9 +285,11 @@ def _parent(path: str) -> str:
     return path.rpartition("/")[0] or "."
 
 
-def _reachable(path: str, names: Names) -> bool:
-    parent = _parent(path)
-    return parent == "." or (names.get(parent) == -1 and _reachable(parent, names))
+def _reachable(folder: str, names: Names, known: dict[str, bool]) -> bool:
+    """Whether every folder down to this one is there; `known` keeps what was found out."""
+    if folder not in known:
+        known[folder] = names.get(folder) == -1 and _reachable(_parent(folder), names, known)
+    return known[folder]
 
 
 def _subsets(count: int) -> Iterator[tuple[int, ...]]:

@@ -53,8 +53,18 @@ spacing_s = 8
 keep_awake = {awake}
 """
 WALL = QUICK + '[[fault]]\nkind = "captcha_wall"\nsite = "swipe"\ntimes = 0\n'
-RUN_STEPS = ("library.", "run.", "lock.", "ledger.folder", "awake.", "hold.", "plan.", "evidence.")
-"""What a run does besides its items."""
+_OWN = (
+    "library.",
+    "run.",
+    "lock.",
+    "ledger.folder",
+    "awake.",
+    "hold.",
+    "plan.",
+    "evidence.",
+    "tail.",
+    "recover.",
+)
 
 
 @attrs.frozen
@@ -80,18 +90,23 @@ RUNS: tuple[Run, ...] = (
 )
 
 
+def of_the_run(step: str) -> bool:
+    """Whether a step is a run's and not its items'."""
+    return step.startswith(_OWN)
+
+
 def run_named(name: str) -> Run:
     """The run of a name."""
     return next(run for run in RUNS if run.name == name)
 
 
-def _reports(theatre: Theatre, run: Run) -> list[CatalogueEntry]:
+def reports_of(theatre: Theatre, run: Run) -> list[CatalogueEntry]:
     cached = [theatre.entries["cache_reuse"]] if run.cached else []
     return [*cached, *theatre.spare[:1]] if run.new else cached
 
 
 @contextmanager
-def _phone_of(theatre: Theatre, run: Run) -> Iterator[Phone]:
+def phone_of(theatre: Theatre, run: Run) -> Iterator[Phone]:
     with ExitStack() as stack:
         yield stack.enter_context(
             warm_phone(theatre.server, theatre.room(), WALL)
@@ -100,12 +115,12 @@ def _phone_of(theatre: Theatre, run: Run) -> Iterator[Phone]:
 
 def give_run(theatre: Theatre, run: Run, phone: Phone, room: Path) -> tuple[int, str]:
     """Give the command, its library in `room`, on the disk that is set: exit code and what it told."""
-    reports = json.dumps([entry.report_id for entry in _reports(theatre, run)])
+    reports = json.dumps([entry.report_id for entry in reports_of(theatre, run)])
     text = TASK.format(
         library=room.as_posix(), account=ACCOUNT, reports=reports, count=max(1, run.cached + run.new),
         awake=str(run.awake).lower(),
     )  # fmt: skip
-    task = room.with_suffix(".toml")
+    task = theatre.folder / "task.toml"
     task.write_text(text, encoding="utf-8")
 
     given = ["--task", str(task), "--yes", *(part.format(room=room) for part in run.more)]
@@ -136,10 +151,10 @@ def recording_of(theatre: Theatre, run: Run) -> Recording:
 
 
 def _record(theatre: Theatre, run: Run) -> tuple[Recording, int, str]:
-    room, entries = theatre.room(), _reports(theatre, run)
+    room, entries = theatre.room(), reports_of(theatre, run)
     disk = Recorder(room)
     try:
-        with _phone_of(theatre, run) as phone:
+        with phone_of(theatre, run) as phone:
             before = phone.served
             with commands_on(disk, theatre.at):
                 code, told = give_run(theatre, run, phone, room)
@@ -166,7 +181,6 @@ def _record(theatre: Theatre, run: Run) -> tuple[Recording, int, str]:
         return recording, code, told
     finally:
         shutil.rmtree(room, ignore_errors=True)
-        room.with_suffix(".toml").unlink(missing_ok=True)
 
 
 def _places(log: list[Operation], mark: str) -> int:
@@ -203,10 +217,12 @@ def sweep_run(
     every: int = 1,
     phones: tuple[str, ...] = (),
     only: Callable[[str], bool] = lambda step: True,
+    again: bool = True,
 ) -> Swept:
     """Recover the crash points of a run: one at least of every step, moment and phone, and every `every`-th.
 
-    `phones` limits it to these; `only` says which steps are looked at.
+    `phones` limits it to these; `only` says which steps are looked at, `again` whether a second recovery has
+    to change nothing.
     """
     run = run_named(name)
     recording = recording_of(theatre, run)
@@ -225,7 +241,7 @@ def sweep_run(
             if key not in done:
                 if square in begun and number % every:
                     continue
-                done[key] = _recovered(theatre, recording, image, phone, facts)
+                done[key] = _recovered(theatre, recording, image, phone, facts, again)
                 swept.recoveries += 1
             begun.add(square)
             outcome = attrs.evolve(done[key], violations=(*done[key].violations, *lost))
@@ -239,11 +255,12 @@ def _phones_at(recording: Recording, run: Run, point: Point) -> tuple[str, ...]:
 
 
 def _recovered(
-    theatre: Theatre, recording: Recording, image: Image, phone: str, facts: Facts
+    theatre: Theatre, recording: Recording, image: Image, phone: str, facts: Facts, again: bool
 ) -> Outcome:
     device = phone_named(theatre.phones, phone)
     how = recover_by_command if device is None else None
-    return recover_image(image, theatre.room(), device, recording.at, facts, how=how)
+    room = theatre.room()
+    return recover_image(image, room, device, recording.at, facts, again=again, how=how)
 
 
 __all__ = ["RUNS", "Run", "recording_of", "sweep_run"]

@@ -13,12 +13,14 @@ at every place like a play. What the next command makes of each image is looked 
 from __future__ import annotations
 
 import io
+import logging
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from datetime import datetime
 from pathlib import Path
+from zipfile import BadZipFile
 
 import attrs
 import pytest
@@ -37,7 +39,7 @@ from hibor.collect.station import Station
 from hibor.device.adb import AdbServer
 from hibor.durable_fs import FileSystem, OsFileSystem
 from tests.faults.checks import Outcome, differences
-from tests.faults.disk import SOMEBODY_ELSE, Image, Model, Operation, Recorder
+from tests.faults.disk import SOMEBODY_ELSE, Image, Model, Operation, Recorder, promised
 from tests.faults.plays import NO_PHONE, Point
 from tests.faults.sweep import Swept, Visit
 from tests.faults.theatre import Theatre
@@ -70,10 +72,23 @@ def commands_on(disk: FileSystem, at: datetime) -> Iterator[None]:
 def said(main: Main, *arguments: object) -> tuple[int, str, str]:
     """A command's exit code, and what it wrote on both streams."""
     out, errors = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
-    with redirect_stdout(out), redirect_stderr(errors):
+    with _own_log(), redirect_stdout(out), redirect_stderr(errors):
         code = main([str(one) for one in arguments])
     texts = [stream.buffer.getvalue().decode() for stream in (out, errors)]
     return code, texts[0], texts[1]
+
+
+@contextmanager
+def _own_log() -> Iterator[None]:
+    """A command sets the log up for its process; afterwards it is as it was."""
+    logs = (logging.getLogger(), logging.getLogger("hibor"))
+    before = [(log, log.level, log.propagate, log.handlers[:]) for log in logs]
+    try:
+        yield
+    finally:
+        for log, level, propagate, handlers in before:
+            log.setLevel(level)
+            log.propagate, log.handlers[:] = propagate, handlers
 
 
 @contextmanager
@@ -129,11 +144,12 @@ class Played:
 def played(theatre: Theatre, scene: Scene) -> Played:
     """The recording of a scene, made on first use."""
     if scene.name not in theatre.scenes:
-        theatre.scenes[scene.name] = _record(theatre, scene)
+        theatre.scenes[scene.name] = record_scene(theatre, scene)
     return theatre.scenes[scene.name]
 
 
-def _record(theatre: Theatre, scene: Scene) -> Played:
+def record_scene(theatre: Theatre, scene: Scene) -> Played:
+    """Record a scene under the program as it is now."""
     room, at = theatre.room(), theatre.later(scene.days_later)
     room.mkdir(parents=True)
     try:
@@ -169,40 +185,48 @@ def crashed(start: Image, log: Sequence[Operation]) -> Iterator[tuple[Point, Ima
 
 
 class Promises:
-    """Files that were given their name by a step that has ended: in every image until they are removed.
-    """
+    """What a step that has ended put on the disk: in every image from then on, until it is removed or cut."""
 
     def __init__(self) -> None:
-        self._given: dict[str, dict[str, int]] = {}
+        self._touched: dict[str, set[int]] = {}
         self._files: dict[str, bytes] = {}
 
     def note(self, operation: Operation, model: Model) -> None:
         """Take an operation that the model has taken."""
-        if operation.kind in ("link", "rename"):
-            given = self._given.setdefault(operation.step, {})
-            given[operation.other] = model.names[operation.other]
-        if operation.kind == "unlink":
-            self._files.pop(operation.path, None)
-            self._given.get(operation.step, {}).pop(operation.path, None)
-        if operation.kind == "mark" and operation.path.startswith("end "):
-            for name, file in self._given.pop(operation.path.partition(" ")[2], {}).items():
-                self._files[name] = model.files[file].now
+        kind, name = operation.kind, operation.path
+        if kind in ("create", "write", "fsync"):
+            self._touched.setdefault(operation.step, set()).add(operation.file)
+        elif kind in ("link", "rename"):
+            self._touched.setdefault(operation.step, set()).add(model.names[operation.other])
+        if kind in ("unlink", "rename"):
+            self._files.pop(name, None)
+        elif kind == "truncate" and name in self._files:
+            self._files[name] = self._files[name][: operation.size_bytes]
+        elif kind == "mark" and name.startswith("end "):
+            files = self._touched.pop(name.partition(" ")[2], set())
+            named = [(one, file) for one, file in model.names.items() if file in files and promised(one)]
+            self._files.update((one, model.files[file].now) for one, file in named)
 
     def lost(self, image: Image) -> tuple[str, ...]:
-        """What is not there as it was promised."""
+        """What is not there, or does not begin with what was there."""
         files = dict(image.files)
         return tuple(
             f"{name} was promised and is lost or altered"
             for name, data in self._files.items()
-            if files.get(name) != data
+            if not (name in files and files[name].startswith(data))
         )
 
 
 def settle(theatre: Theatre, recording: Played, image: Image) -> Outcome:
     """The next command over a crashed disk, and everything that is wrong afterwards."""
-    scene, room = recording.scene, theatre.room()
+    room = theatre.room()
     image.write_to(room)
-    wrong: list[str] = []
+    return settle_room(theatre, recording, room)
+
+
+def settle_room(theatre: Theatre, recording: Played, room: Path) -> Outcome:
+    """The same over a folder as it is, which is removed afterwards."""
+    scene, wrong = recording.scene, list[str]()
     try:
         with commands_on(UnsyncedDisk(), recording.at):
             actions = _again(theatre, scene, room, wrong)
@@ -234,9 +258,12 @@ def _again(theatre: Theatre, scene: Scene, room: Path, wrong: list[str]) -> list
 
 def _unlike(recording: Played, end: Image, *, repaired: bool) -> list[str]:
     """Where the end is not the uncrashed one's, and what of the start is lost."""
-    scene, wrong = recording.scene, []
-    if not repaired and scene.promise(end) != scene.promise(recording.end):
-        wrong.append("what was promised came out differently")
+    scene, wrong = recording.scene, list[str]()
+    try:
+        if not repaired and scene.promise(end) != scene.promise(recording.end):
+            wrong.append("what was promised came out differently")
+    except (ValueError, KeyError, BadZipFile) as error:
+        wrong.append(f"what was promised cannot be read: {error}")
     start, uncrashed, now = dict(recording.start.files), dict(recording.end.files), dict(end.files)
     for name, data in start.items():
         if uncrashed.get(name) == data and now.get(name) != data:
@@ -255,9 +282,16 @@ def _kinds(image: Image) -> tuple[str, ...]:
 def sweep_scene(
     theatre: Theatre, scene: Scene, *, every: int = 1, whole_every: int = 1, each_square: bool = True
 ) -> Swept:
-    """Settle the crash points of a scene, chosen as `tests.faults.sweep` chooses them; equal ones once."""
-    recording = played(theatre, scene)
-    swept, done = Swept(scene.name), dict[str, Outcome]()
+    """Settle the crash points of a scene, chosen as `tests.faults.sweep` chooses them."""
+    chosen = {"every": every, "whole_every": whole_every}
+    return sweep_recording(theatre, played(theatre, scene), **chosen, each_square=each_square)
+
+
+def sweep_recording(
+    theatre: Theatre, recording: Played, *, every: int = 1, whole_every: int = 1, each_square: bool = True
+) -> Swept:
+    """The same of a recording; equal images are settled once."""
+    swept, done = Swept(recording.scene.name), dict[str, Outcome]()
     seen, begun = {True: 0, False: 0}, set[tuple[str, str]]()
     for point, image, lost in crashed(recording.start, recording.log):
         swept.images.add(image.digest)
@@ -281,4 +315,4 @@ def files_of(image: Image, *named: str) -> dict[str, bytes]:
     return {name: data for name, data in image.files if name.endswith(named)}
 
 
-__all__ = ["Played", "Scene", "played", "settle", "sweep_scene"]
+__all__ = ["Played", "Scene", "played", "record_scene", "settle", "settle_room", "sweep_scene"]

@@ -22,10 +22,13 @@ from hibor.items.phone_cache import PhoneCache
 from hibor.package.layout import Library
 from tests.faults.again import crash_recovery
 from tests.faults.checks import look, phone_named, recover_once
+from tests.faults.commands import SCENES
 from tests.faults.cuts import cuts
 from tests.faults.errors import Fault, covering, faults, recovery_start, strike_live, strike_recovery
 from tests.faults.kills import MOMENTS, Stroke, kill_live, kill_play, kill_recovery, killable, strokes
 from tests.faults.plays import ALWAYS, NO_PHONE, PLAYS, play_named
+from tests.faults.runs import RUNS, recording_of
+from tests.faults.scenes import played
 from tests.faults.sweep import facts_of, sweep, visits
 from tests.faults.theatre import Theatre, open_theatre
 from tests.faults.world import ACCOUNT, PROFILE, StillClock
@@ -258,19 +261,11 @@ def test_a_play_killed_at_any_step_is_settled(fast_folder: Path, name: str) -> N
     assert kills > 4
 
 
-def test_every_item_step_is_crashed_somewhere(theatre: Theatre) -> None:
-    """A step that is written tomorrow is covered the day it is written, or named here with its own test."""
-    elsewhere = {
-        "quarantine.remove",
-        "recover.sync",
-        "recovered.journal",
-        "evidence.write",
-        "settle.doubt",
-        "tail.move",
-    }
+def test_every_registered_step_is_crashed_somewhere(theatre: Theatre) -> None:
+    """A step that is written tomorrow is crashed on the same day: by a play, a command or a run."""
     crashed = {op.step for play in PLAYS for op in theatre.recording(play.name).log}
-    items = {name for name, (_kind, of, _moves, _marks) in STEPS.items() if of in ("item", "ledger")}
-    missing = {name for name in items - crashed - elsewhere if name.split(".")[0] not in ("ledger", "hold")}
-    assert missing == set()
+    crashed |= {step for scene in SCENES for step in played(theatre, scene).steps}
+    crashed |= {op.step for run in RUNS for op in recording_of(theatre, run).log}
+    assert set(STEPS) - crashed == set()
     assert play_named("new_success").ends == ("NONE",)
     assert phone_named(theatre.phones, NO_PHONE) is None

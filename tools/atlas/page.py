@@ -20,10 +20,9 @@ td.none{color:#8c959f}small{color:#57606a}.zero{color:#1a7f37}.broken{color:#b42
 td.settled{background:#12261a}td.asked{background:#2b2411}th,td{border-color:#30363d}}
 </style>
 <h1>Crash atlas</h1>
-<p>A run is ended before, inside and after every durable step. Each disk that a power cut or a kill could
-leave is
-recovered once; the square says what recovery did → where the items stand [quota; file]. <em>Unknown tap</em>:
-between
+<p>An item, a command or a whole run is ended before, inside and after every durable step. Each disk that a
+power cut or a kill could leave is recovered once, of a command by giving it again; the square says what
+recovery did → where the items stand [quota; file]. <em>Unknown tap</em>: between
 TRIGGER_INTENT and the quota terminal nobody knows whether the tap happened; both cases are recovered.
 <em>Killed, then cut</em>: the process is killed, a recovery goes on with what the kernel still held, and then
 the power fails.</p>

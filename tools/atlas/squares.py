@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import attrs
@@ -19,6 +19,8 @@ ZEROS = (
     ("ledgers_that_do_not_verify", "ledger does not verify"),
     ("paid_reports_written_off", "written off"),
     ("not_idempotent", "a second recovery"),
+    ("promises_broken", "was promised"),
+    ("commands_that_end_otherwise", "the same command"),
 )
 
 
@@ -66,13 +68,15 @@ class Atlas:
     rows: list[Row]
     counts: dict[str, int]
     violations: list[str]
+    nowhere: list[str] = attrs.field(factory=list)
 
     @property
     def empty(self) -> list[str]:
-        """Squares nobody filled: there are none in a whole atlas. `unknown tap` is asked only where one can
-        be, and a cut after a kill only where something is left to lose: `cuts` visits each such step.
+        """Squares nobody filled, and registered steps that are `nowhere`: there are none in a whole atlas.
+        `unknown tap` is asked only where one can be, and a cut after a kill only where something is left to
+        lose: `cuts` visits each such step.
         """
-        return [
+        return [f"{step} in no play" for step in self.nowhere] + [
             f"{row.play} {row.step} {column}"
             for row in self.rows
             for column, square in row.squares.items()
@@ -104,8 +108,8 @@ class Atlas:
         }
 
 
-def atlas_of(swept: Iterable[Swept]) -> Atlas:
-    """Sort the visits into squares."""
+def atlas_of(swept: Iterable[Swept], steps: Collection[str] = ()) -> Atlas:
+    """Sort the visits into squares. `steps` are those that have to be in it."""
     rows: dict[tuple[str, str], Row] = {}
     images: set[str] = set()
     violations: list[str] = []
@@ -125,7 +129,9 @@ def atlas_of(swept: Iterable[Swept]) -> Atlas:
             if visit.point.done in unsure:
                 row.unknown_tap = True
                 row.squares["unknown tap"].add(visit)
+    found_steps = {step for _play, step in rows}
     counts = {
+        "steps": len(found_steps),
         "plays": len({row.play for row in rows.values()}),
         "squares": sum(square.visits > 0 for row in rows.values() for square in row.squares.values()),
         "crash_points": points,
@@ -135,7 +141,7 @@ def atlas_of(swept: Iterable[Swept]) -> Atlas:
         **{name: sum(text in found for found in violations) for name, text in ZEROS},
         "violations": len(violations),
     }
-    return Atlas(list(rows.values()), counts, violations)
+    return Atlas(list(rows.values()), counts, violations, [step for step in steps if step not in found_steps])
 
 
 def _unknown_taps(one: Swept) -> set[int]:
