@@ -89,7 +89,7 @@ class Index:
     def _opened(self) -> sqlite3.Connection:
         path = self._library.root / INDEX_NAME
         try:
-            database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
+            database = _writable(sqlite3.connect(path, timeout=BUSY_S, isolation_level=None))
             version = self._version(database)
             if version != INDEX_VERSION:
                 self._empty(database)
@@ -191,6 +191,24 @@ class Index:
         cursor = self._database.execute(query, (*wanted, *values, limit))
         names = [column[0] for column in cursor.description]
         return [_hit(dict(zip(names, row, strict=True)), wanted) for row in cursor]
+
+
+def _writable(database: sqlite3.Connection) -> sqlite3.Connection:
+    """The database, or a copy of it in memory where its file cannot be written. Raises `sqlite3.Error`."""
+    try:
+        database.execute("BEGIN IMMEDIATE")
+        try:
+            database.execute(f"PRAGMA user_version = {INDEX_VERSION}")  # taken back; only asked whether it could
+        finally:
+            database.execute("ROLLBACK")
+        return database
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+            raise
+    with closing(database):
+        copy = sqlite3.connect(":memory:", isolation_level=None)
+        database.backup(copy)
+        return copy
 
 
 class _transaction:

@@ -384,7 +384,8 @@ def build(words: Words) -> click.Command:
         path = (target or Path(f"{view.run_id}.zip")).absolute()
         made = _write(view, path, words, replace)
         answers.tell(str(path))
-        answers.say("package.done", count=len(made.reports), missing=len(made.missing) + view.not_begun)
+        lacking = len(made.missing) + view.not_begun
+        answers.say("package.done" if lacking else "package.whole", count=len(made.reports), missing=lacking)
         if any(one.late for one in made.reports):
             answers.say("package.late", count=sum(one.late for one in made.reports))
         answers.document(

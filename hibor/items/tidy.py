@@ -23,6 +23,7 @@ _OF_LIBRARY: Final = (
     "keep-awake-*.json.tmp",
     "consent/*.json.tmp",
     "doctor/walked-*.json.tmp",
+    "doctor/[0-9]*T[0-9]*-*.tmp",
     "quota/*/hold.json.tmp",
     "quarantine/*.pdf.tmp",
     "runs/.probe-*",

@@ -105,3 +105,24 @@ def test_a_library_that_cannot_be_written_is_searched_all_the_same(
     monkeypatch.setattr("hibor.find.sqlite3.connect", read_only)
     assert hits(ask, own, a_row(own)[1]) == [a_row(own)[0]]
     assert not (own.path / INDEX_NAME).exists()
+
+
+def test_an_index_that_cannot_be_written_is_still_searched(
+    own: Told, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a read-only disk: SQLite opens the file and refuses the first write."""
+    report, word = a_row(own)
+    assert hits(ask, own, word) == [report]
+    with closing(sqlite3.connect(own.path / INDEX_NAME)) as index:
+        index.execute("UPDATE about SET value = '0' WHERE name = 'rows'")  # there is something to add
+        index.commit()
+    before = (own.path / INDEX_NAME).read_bytes()
+    connect = sqlite3.connect
+
+    def read_only(path: str | Path, **options: object) -> sqlite3.Connection:
+        where = path if str(path) == ":memory:" else f"{Path(path).as_uri()}?mode=ro"
+        return connect(where, uri=True, **options)  # type: ignore[call-overload, no-any-return]
+
+    monkeypatch.setattr("hibor.find.sqlite3.connect", read_only)
+    assert hits(ask, own, word) == [report]
+    assert (own.path / INDEX_NAME).read_bytes() == before
