@@ -198,7 +198,7 @@ def _writable(database: sqlite3.Connection) -> sqlite3.Connection:
     try:
         database.execute("BEGIN IMMEDIATE")
         try:
-            database.execute(f"PRAGMA user_version = {INDEX_VERSION}")  # taken back; only asked whether it could
+            database.execute(f"PRAGMA user_version = {INDEX_VERSION}")  # taken back: could it be written?
         finally:
             database.execute("ROLLBACK")
         return database

@@ -10,6 +10,8 @@ lock; the others take it where it can be taken. All compare the ledger with ever
 from __future__ import annotations
 
 import errno
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -50,6 +52,7 @@ from hibor.quota.repair import repair_ledger
 DONE, FOUND = COMMAND_EXITS["done"], COMMAND_EXITS["found"]
 INVALID = ERROR_EXITS["StateUncertain"]
 _SHOWN_DAYS = 7
+_COMMAND: Final = re.compile(r"(?<=`python -m hibor\.ledger )\w+")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -154,7 +157,8 @@ def _command(words: Words, name: str) -> Callable[[Callable[..., int]], click.Co
             del options["lang"]
             wanted = options.get("as_json", False)
             answers = Answers(words, quiet=quiet, json_wanted=wanted)
-            return _guarded(answers, lambda: function(answers, _target(**named), **options))
+            where = " ".join(_where_given(named))
+            return _guarded(answers, lambda: function(answers, _target(**named), **options), where)
 
         run.__dict__.update(function.__dict__)  # the options that stand below the command
         made = with_options(words, *_WHERE, "lang", "quiet")(click.pass_context(run))
@@ -340,8 +344,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_command(build, "ledger", arguments)
 
 
-def _guarded(answers: Answers, run: Callable[[], int]) -> int:
-    """The command's exit code; what a ledger, a lock or a disk refuses is told with what to do now."""
+def _where_given(named: Mapping[str, str | None]) -> Iterator[str]:
+    """The options that named a ledger, as they are written for another command on it."""
+    for name, value in named.items():
+        if value:
+            yield f"--{name.replace('_', '-')} {shlex.quote(value)}"
+
+
+def _guarded(answers: Answers, run: Callable[[], int], where: str) -> int:
+    """The command's exit code; what a ledger, a lock or a disk refuses is told with what to do now. `where`:
+    the options that name the ledger, for the commands in an advice.
+    """
     words = answers.words
     try:
         return run()
@@ -350,10 +363,10 @@ def _guarded(answers: Answers, run: Callable[[], int]) -> int:
         return FOUND
     except LedgerInvalid as error:
         next_step = advice(words.lang, failure_code(error.failure, "run"))
-        english = words.lang == "en"
-        what = error.what if english else told(words.lang, error.what, next_step.what)
+        what = told(words.lang, error.what, next_step.what).rstrip("。")
         answers.warn("ledger.invalid", where=error.where, what=what)
-        answers.warn("ledger.now", now=error.what_now if english else next_step.next)
+        command = _COMMAND.sub(lambda found: f"{found[0]} {where}".rstrip(), error.what_now)
+        answers.warn("ledger.now", now=told(words.lang, command, next_step.next).rstrip("。"))
         return INVALID
     except LockUnusable as error:
         if words.lang == "en":

@@ -14,9 +14,11 @@ import re
 import secrets
 from datetime import UTC, date, datetime
 from pathlib import Path, PurePosixPath
+from urllib.parse import unquote
 
 import attrs
 
+LEDGER_NAME = "ledger.jsonl"
 _RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")
 _ITEM_FOLDER = re.compile(r"(\d{2,})-([0-9a-f]{16})")
 _RESERVED_NAMES = frozenset(
@@ -53,6 +55,12 @@ def account_folder(account: str) -> str:
         if name.startswith("."):
             name = f"%2E{name[1:]}"
     return name
+
+
+def account_of_folder(name: str) -> str:
+    """The account whose folder has this name; the name itself where no account gives it."""
+    account = unquote(name, errors="replace")
+    return account if account and account_folder(account) == name else name
 
 
 def children(folder: Path) -> list[Path]:
@@ -243,7 +251,7 @@ class Library:
 
     def ledger(self, account: str) -> Path:
         """The account's ledger."""
-        return self.ledger_folder(account) / "ledger.jsonl"
+        return self.ledger_folder(account) / LEDGER_NAME
 
     def run(self, run_id: str) -> RunFolder:
         """A run's folder. Raises `ValueError` for text that is no run id."""

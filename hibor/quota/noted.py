@@ -10,13 +10,15 @@ Rules of this file:
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 from hibor.durable import Durable, DurableError
 from hibor.package.journal import JournalInvalid, read_journal
-from hibor.package.layout import ItemFolder, Library
+from hibor.package.layout import LEDGER_NAME, ItemFolder, Library, account_of_folder, children
 from hibor.quota.events import Head
+from hibor.quota.index import index_path
 from hibor.reading import first_line, read_object
 
 
@@ -43,11 +45,17 @@ def accounts_served(library: Library) -> set[str]:
 def ledgers_of(library: Library) -> list[tuple[str, Path]]:
     """(account, ledger) of every ledger that is there or that runs of this library have kept, by path."""
     kept = {library.ledger(account): account for account in accounts_served(library)}
-    there = set(library.ledger_root.glob("*/ledger.jsonl"))
+    there = {folder / LEDGER_NAME for folder in children(library.ledger_root) if _is_ledgers(folder)}
     return [
-        (_account_in_first_line(path) or kept.get(path) or path.parent.name, path)
+        (_account_in_first_line(path) or kept.get(path) or account_of_folder(path.parent.name), path)
         for path in sorted(there | set(kept))
     ]
+
+
+def _is_ledgers(folder: Path) -> bool:
+    """Whether a folder holds a ledger, or what was made beside one."""
+    names = (LEDGER_NAME, "ledger.lock", index_path(Path(LEDGER_NAME)).name)
+    return any(os.path.lexists(folder / name) for name in names)
 
 
 def _account_in_first_line(path: Path) -> str | None:

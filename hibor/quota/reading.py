@@ -13,6 +13,7 @@ from hibor.quota.fold import DaySums, Family, Fold
 from hibor.quota.index import index_path, noted_by_index
 from hibor.quota.ledger import FamilyView
 from hibor.quota.scan import Marks, check_heads, read_event, scan
+from hibor.quota.tail import unfinished_tail
 from hibor.reading import open_kept
 
 _BLOCK_BYTES = 1 << 16
@@ -28,9 +29,15 @@ class LedgerReading:
     def __init__(self, path: Path, account: str, heads: Iterable[Head], *, in_use: bool = False) -> None:
         self.path = path
         self._fold, marks = Fold(Automaton(AUTOMATON)), Marks()
+        heads = tuple(heads)
         indexed = noted_by_index(path, account)
         end_bytes = _whole_bytes(path) if in_use else None
-        self._place = scan(path, account, self._fold, marks, end_bytes=end_bytes)
+        try:
+            self._place = scan(path, account, self._fold, marks, end_bytes=end_bytes)
+        except LedgerInvalid as error:
+            if error.torn:
+                unfinished_tail(path, account, Automaton(AUTOMATON), heads)  # is it that line alone?
+            raise
         check_heads(path, self._place, marks, heads)
         check_heads(path, self._place, marks, indexed, index=index_path(path).name)
 

@@ -20,13 +20,10 @@ from hibor.clock import Clock
 from hibor.durable import Durable, MovedTail
 from hibor.locks import Locks
 from hibor.quota.day import QuotaCalendar
-from hibor.quota.errors import LedgerInvalid
 from hibor.quota.events import REPAIRED, Event, Head
 from hibor.quota.family import Automaton
-from hibor.quota.fold import Fold
-from hibor.quota.index import index_path, noted_by_index
 from hibor.quota.ledger import Ledger
-from hibor.quota.scan import Marks, check_heads, scan
+from hibor.quota.tail import unfinished_tail
 from hibor.reading import read_kept
 
 
@@ -58,11 +55,11 @@ def repair_ledger(
     moved: MovedTail | None = None
     heads = tuple(known_heads)
     with locks.ledger(path):
-        tail = _unfinished(path, account, automaton, heads)
+        tail = unfinished_tail(path, account, automaton, heads)
         if tail is not None:
             offset, size_bytes = tail
             if not confirm(
-                f"{path.name}: cut the unfinished last line ({size_bytes} bytes from byte {offset})"
+                f"{path.name}: move the unfinished last line aside ({size_bytes} bytes from byte {offset})"
             ):
                 return None
             moved = durable.move_unfinished_tail(path, step="ledger.repair")
@@ -79,29 +76,6 @@ def repair_ledger(
     with ledger:
         recorded = [ledger.record_repair(_facts(durable, side)) for side in _unrecorded(path)]
     return Repair(moved, tuple(recorded))
-
-
-def _unfinished(
-    path: Path, account: str, automaton: Automaton, heads: tuple[Head, ...]
-) -> tuple[int, int] | None:
-    """Offset and size of an unfinished last line; `LedgerInvalid` when something else is wrong.
-
-    A head somebody noted proves that its line was acknowledged: then the line is damaged, not unfinished.
-    """
-    try:
-        scan(path, account, Fold(automaton), Marks())
-    except LedgerInvalid as error:
-        if not error.torn:
-            raise
-    else:
-        return None
-    data = read_kept(path)
-    start = data.rfind(b"\n", 0, len(data) - 1 if data.endswith(b"\n") else len(data)) + 1
-    marks = Marks()
-    place = scan(path, account, Fold(automaton), marks, end_bytes=start)
-    check_heads(path, place, marks, heads)
-    check_heads(path, place, marks, noted_by_index(path, account), index=index_path(path).name)
-    return start, len(data) - start
 
 
 def _unrecorded(path: Path) -> list[Path]:

@@ -37,6 +37,7 @@ from hibor.quota.index import (
     save_index,
 )
 from hibor.quota.scan import Marks, Place, check_heads, scan
+from hibor.quota.tail import unfinished_tail
 
 Result = TypeVar("Result")
 
@@ -208,7 +209,12 @@ class LedgerStore:
             return
         if index is not None:
             index.close()
-        self.place = scan(self.path, self.account, self.fold, self.marks)
+        try:
+            self.place = scan(self.path, self.account, self.fold, self.marks)
+        except LedgerInvalid as error:
+            if error.torn:
+                unfinished_tail(self.path, self.account, self._automaton, heads)  # is it that line alone?
+            raise
         check_heads(self.path, self.place, self.marks, heads)
         if index is not None and index.state.account == self.account:
             noted = [index.state.place.head]

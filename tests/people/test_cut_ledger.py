@@ -91,6 +91,27 @@ def test_repair_does_not_cut_a_line_that_was_acknowledged(
     assert path.read_bytes() == torn and sorted(path.parent.iterdir()) == files
 
 
+def test_lost_lines_before_a_torn_one_are_what_is_told(own: Told, ask: Ask) -> None:
+    """Moving the torn line aside would not help, so nobody is sent to do that."""
+    path = _ledger_of(own)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-2]) + lines[-2][:30])
+    for command in ("verify", "show", "repair"):
+        _code, _out, err = ask(ledger, command, "--library", own.path, "--lang", "en")
+        assert "missing at the end" in err and "ledger repair" not in err, command
+
+
+@pytest.mark.parametrize("gone", ["ledger", "run document too"])
+def test_a_killed_runs_account_is_known_without_its_ledger(own: Told, ask: Ask, gone: str) -> None:
+    path = _ledger_of(own)
+    path.unlink()
+    if gone != "ledger":
+        for document in own.path.glob("runs/*/run.json"):
+            document.unlink()
+    assert ask(quota, "--library", own.path)[0] == 27
+    assert ask(ledger, "verify", "--library", own.path)[0] == 27
+
+
 @pytest.mark.parametrize("shape", ["folder", "dangling link"])
 def test_something_else_in_its_place(own: Told, ask: Ask, shape: str) -> None:
     path = _ledger_of(own)

@@ -111,7 +111,7 @@ def test_an_index_that_cannot_be_written_is_still_searched(
     own: Told, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a read-only disk: SQLite opens the file and refuses the first write."""
-    report, word = a_row(own)
+    report, word = a_row(own)[:2]
     assert hits(ask, own, word) == [report]
     with closing(sqlite3.connect(own.path / INDEX_NAME)) as index:
         index.execute("UPDATE about SET value = '0' WHERE name = 'rows'")  # there is something to add
