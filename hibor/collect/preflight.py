@@ -44,6 +44,7 @@ from hibor.task import Task
 KEY_HARMLESS = (
     0  # KEYCODE_UNKNOWN: no app reacts to it, and a phone that forbids input refuses it all the same
 )
+_MANIFEST_BACK = "put manifest.jsonl back from a backup; the PDFs and the ledger are not affected"
 
 
 @attrs.frozen
@@ -261,6 +262,6 @@ def check_manifest(services: Services) -> None:
         services.manifest.move_unfinished(step="tail.move")
         services.manifest.rows()
     except ManifestInvalid as error:
-        raise RunStop("task_invalid", f"the manifest is damaged: {error}") from error
+        raise RunStop("task_invalid", f"the manifest is damaged: {error}; {_MANIFEST_BACK}") from error
     except (DurableError, LockUnusable) as error:
         raise unusable("the manifest", services.library.manifest, error) from error
