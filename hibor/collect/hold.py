@@ -19,13 +19,15 @@ def hold_path(ledger_folder: Path) -> Path:
 
 
 def set_hold(ledger_folder: Path, durable: Durable, *, code: str, detail: str, at: str) -> None:
-    """Stop new downloads of the account; an earlier hold stays as it is."""
+    """Stop new downloads of the account. An earlier hold stays as it is, and is made durable: who set it may
+    have been killed before it was.
+    """
     values = {"schema_version": 1, "at": at, "code": code, "detail": detail}
     data = (json.dumps(values, ensure_ascii=False) + "\n").encode()
     try:
         durable.write_once(hold_path(ledger_folder), data, step="hold.write")
     except FileAlreadyThere:
-        return
+        durable.confirm(hold_path(ledger_folder), ledger_folder.parent, step="hold.write")
 
 
 def read_hold(ledger_folder: Path) -> str | None:

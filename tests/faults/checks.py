@@ -91,6 +91,10 @@ def open_recovering(
     return open_world(root, phone, at, fs=fs, **more), True  # type: ignore[arg-type]
 
 
+NAMED_PLAN = "plan.json"
+"""The file that the dry run is told to save its plan in."""
+
+
 class Recovery(Protocol):
     """A way to recover a library: returns its actions and adds what went wrong."""
 
@@ -151,6 +155,15 @@ def recover_once(
     if done.settled:
         actions.append("settle")
     return actions
+
+
+def half_written(image: Image) -> list[str]:
+    """Temporary files and probes that a recovery left in the library: nobody would remove them any more.
+
+    The one beside a file that a person named is the person's: the same command takes it.
+    """
+    ours = [name for name, _data in image.files if name.endswith(".tmp") or "/.probe-" in name]
+    return [f"{name} is half-written and stays" for name in ours if not name.startswith(NAMED_PLAN)]
 
 
 def differences(left: Image, right: Image, who: str) -> list[str]:

@@ -16,7 +16,7 @@ import hibor.collect.recover_session
 import hibor.recover
 from generated.governance import COMMAND_EXITS
 from hibor.collect.awake import KEY, NAMESPACE, OFF
-from tests.faults.checks import Facts, look
+from tests.faults.checks import Facts, half_written, look
 from tests.faults.disk import Image
 from tests.faults.kills import KillerDisk, in_child
 from tests.faults.runs import Run, give_run, phone_of, reports_of
@@ -81,7 +81,7 @@ def _recovered(theatre: Theatre, room: Path, phone: Phone, facts: Facts) -> list
         wrong.append("the phone did not get its setting back")
         phone.device.put_setting(NAMESPACE, KEY, OFF)
     wrong += [f"{path.name} is cut short" for path in room.glob("runs/*/run.json") if not _whole(path)]
-    return wrong + look(room, start, facts, True)[3]
+    return wrong + half_written(Image.of(room)) + look(room, start, facts, True)[3]
 
 
 def recover_at(theatre: Theatre, room: Path, phone: Phone) -> tuple[int, str, str]:

@@ -197,6 +197,7 @@ SCENES: tuple[Scene, ...] = (
         ("accept-clock", "--reason", REASON, *_OF_LIBRARY),
         _accepted,
         repeats=False,
+        days_later=-1,
     ),
     Scene(
         "recover leftovers",

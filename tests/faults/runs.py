@@ -29,7 +29,15 @@ from generated.governance import COMMAND_EXITS
 from hibor.items.catalogue import CatalogueEntry
 from hibor.people.commandline import Words
 from hibor.run import build
-from tests.faults.checks import Facts, Outcome, differences, phone_named, recover_image
+from tests.faults.checks import (
+    NAMED_PLAN,
+    Facts,
+    Outcome,
+    differences,
+    half_written,
+    phone_named,
+    recover_image,
+)
 from tests.faults.disk import Image, Operation, Recorder
 from tests.faults.plays import ALWAYS, NO_PHONE, Play, Point, Recording
 from tests.faults.scenes import INVALID, commands_on, crashed, said, station_at
@@ -47,7 +55,7 @@ lang = "en"
 report_ids = {reports}
 since_days = 60
 [quota]
-limit = 500
+limit = {limit}
 spacing_s = 8
 [policy]
 keep_awake = {awake}
@@ -62,6 +70,7 @@ _OWN = (
     "hold.",
     "plan.",
     "evidence.",
+    "want.",
     "tail.",
     "recover.",
 )
@@ -81,12 +90,14 @@ class Run:
     code: int = 0
     walled: bool = False
     awake: bool = False
+    limit: int = 500
 
 
 RUNS: tuple[Run, ...] = (
     Run("run", cached=True, new=True, awake=True),
-    Run("run --dry-run", cached=True, more=("--dry-run", "--plan", "{room}/plan.json")),
+    Run("run --dry-run", cached=True, more=("--dry-run", "--plan", f"{{room}}/{NAMED_PLAN}")),
     Run("run at a wall", new=True, code=20, walled=True),
+    Run("run without quota", new=True, code=11, limit=0),
 )
 
 
@@ -118,7 +129,7 @@ def give_run(theatre: Theatre, run: Run, phone: Phone, room: Path) -> tuple[int,
     reports = json.dumps([entry.report_id for entry in reports_of(theatre, run)])
     text = TASK.format(
         library=room.as_posix(), account=ACCOUNT, reports=reports, count=max(1, run.cached + run.new),
-        awake=str(run.awake).lower(),
+        awake=str(run.awake).lower(), limit=run.limit,
     )  # fmt: skip
     task = theatre.folder / "task.toml"
     task.write_text(text, encoding="utf-8")
@@ -260,7 +271,8 @@ def _recovered(
     device = phone_named(theatre.phones, phone)
     how = recover_by_command if device is None else None
     room = theatre.room()
-    return recover_image(image, room, device, recording.at, facts, again=again, how=how)
+    outcome = recover_image(image, room, device, recording.at, facts, again=again, how=how)
+    return attrs.evolve(outcome, violations=(*outcome.violations, *half_written(outcome.image)))
 
 
 __all__ = ["RUNS", "Run", "recording_of", "sweep_run"]

@@ -10,12 +10,14 @@ import os
 
 import pytest
 
+from tests.faults.checks import half_written
 from tests.faults.command_kills import kill_run, kill_scene
-from tests.faults.commands import SCENES, Scene
+from tests.faults.commands import SCENES, Scene, scene_named
+from tests.faults.disk import Image
 from tests.faults.kills import MOMENTS
 from tests.faults.plays import NO_PHONE
-from tests.faults.runs import RUNS, Run, of_the_run, recording_of, run_named, sweep_run
-from tests.faults.scenes import played, sweep_scene
+from tests.faults.runs import RUNS, Run, of_the_run, recording_of, recover_by_command, run_named, sweep_run
+from tests.faults.scenes import crashed, played, sweep_scene
 from tests.faults.theatre import Theatre
 
 DEEP = os.environ.get("HIBOR_DEEP") == "1"
@@ -54,6 +56,20 @@ def test_a_run_that_crashes_is_recovered_by_the_next_command(theatre: Theatre, r
         swept = sweep_run(theatre, run.name, every=60, phones=(NO_PHONE,), only=of_the_run, again=False)
     assert swept.recoveries > 9
     assert swept.violations == []
+
+
+def test_what_a_killed_doctor_half_wrote_goes_with_the_next_recovery(theatre: Theatre) -> None:
+    """A picture is named by its time: the next doctor takes another name and leaves the first one lying."""
+    recording, seen = played(theatre, scene_named("doctor --walk")), set[str]()
+    for _point, image, _lost in crashed(recording.start, recording.log):
+        if image.digest in seen or not half_written(image):
+            continue
+        seen.add(image.digest)
+        room, wrong = theatre.room(), list[str]()
+        image.write_to(room)
+        recover_by_command(room, None, recording.at, wrong)
+        assert wrong + half_written(Image.of(room)) == []
+    assert len(seen) > 2
 
 
 @posix
