@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from typing import Any, cast
 
 import attrs
@@ -29,7 +30,7 @@ from hibor.collect.station import Station
 from hibor.collect.stops import RunStop
 from hibor.durable import DurableError
 from hibor.items import leftovers
-from hibor.items.leftovers import Broken
+from hibor.items.leftovers import Broken, Leftover
 from hibor.items.recovery import Recovered, recover_all
 from hibor.locks import Locks
 from hibor.messages import default_lang, text
@@ -120,10 +121,16 @@ def _show(options: Mapping[str, Any], task: Task, telling: Telling) -> int:
     services.ledger = cast(Ledger, ledger)
     found, broken = leftovers.find(services, writes=False)
     waiting = sum(leftovers.is_settled_by_preflight(event, services) for event in ledger.open_reservations())
-    telling.leftovers(found, broken, waiting, services.clock.now(), task.library)
+    telling.leftovers(found, broken, waiting, _now_of(library, found), task.library)
     if options["dry_run"]:
         telling.say("dry_run")
     return _exit_of_broken(broken) or (COMMAND_EXITS["found"] if found or waiting else COMMAND_EXITS["done"])
+
+
+def _now_of(library: Library, found: Sequence[Leftover]) -> datetime:
+    """The time that ages are counted to: ours, or the last that a practice library has noted of its own."""
+    noted = [datetime.fromisoformat(leftover.since) for leftover in found]
+    return max(noted) if noted and owner_of(library) == "practice" else SystemClock().now()
 
 
 def _exit_of_broken(broken: list[Broken]) -> int:

@@ -1,4 +1,4 @@
-"""The hold on an account: fails closed whatever lies in its place, and is durable once anybody relies on it."""
+"""The hold on an account: fails closed whatever lies in its place, durable once anybody relies on it."""
 
 from __future__ import annotations
 
