@@ -25,7 +25,6 @@ import attrs
 import click
 
 from hibor.clock import SystemClock
-from hibor.messages import advice
 from hibor.package.layout import Library
 from hibor.package.manifest import ManifestRow
 from hibor.pdf import PdfWorkerUnavailable, check_pdf
@@ -171,6 +170,8 @@ def _build_verify(words: Words) -> click.Command:
         odd = list(strangers(place, list(rows)))
         for fault in faults:
             answers.tell(_told(fault, words))
+        if faults:
+            answers.tell(words("library.verify.way_out"))
         for relative in odd:
             answers.tell(words("library.verify.stranger", path=relative))
         answers.tell(words("library.verify.done", count=len(rows), faults=len(faults), strangers=len(odd)))
@@ -206,11 +207,8 @@ def _verify(library: Library, rows: dict[str, ManifestRow], state: Pass, answers
 
 
 def _told(fault: Fault, words: Words) -> str:
-    what = (
-        words("library.verify.missing")
-        if fault.finding == MISSING
-        else advice(words.lang, fault.finding).what
-    )
+    kind = "missing" if fault.finding == MISSING else "altered"
+    what = words(f"library.verify.{kind}")
     return words("library.verify.fault", path=fault.final_path, what=what, code=fault.finding)
 
 

@@ -110,8 +110,10 @@ def read_wants(library: Library) -> WantList:
     """The open wishes of a library: neither removed nor met by a report that came since."""
     try:
         data = read_kept(want_path(library))
-    except OSError:
+    except FileNotFoundError:
         return WantList()
+    except OSError:
+        return WantList(unread=1)
     wants: dict[str, Want] = {}
     unread = 0
     for line in data[: data.rfind(b"\n") + 1].splitlines():

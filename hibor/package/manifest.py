@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import stat
 import threading
 from pathlib import Path
 from typing import Any
@@ -190,8 +191,8 @@ class Manifest:
         if size_bytes < self._size_bytes or (self._size_bytes and inode != self._inode):
             self._rows, self._by_id, self._size_bytes = [], {}, 0
         self._inode = inode
-        if size_bytes == self._size_bytes:
-            return False
+        if size_bytes == self._size_bytes and (facts is None or stat.S_ISREG(facts.st_mode)):
+            return False  # of anything but a file the reading says what it is
         data = self._durable.read_bytes(self.path, offset_bytes=self._size_bytes)
         whole, lines = split_lines(data)
         for line in lines:

@@ -330,9 +330,10 @@ def unit_bucket(unit: Unit, item: Item | None, rows: int) -> tuple[str, str]:
     if item is None:
         if unit.quota == "RESERVED":
             return "open", "its item's folder is missing; the next run settles it as uncertain"
-        return (
-            ("written off", "") if unit.artifact is None else ("unexplained", "its item's folder is missing")
-        )
+        settled = unit.artifact is None and unit.quota == "UNCERTAIN"  # ruling R19 wrote it off
+        return ("written off", "") if settled else ("unexplained", "its item's folder is missing")
+    if item.terminal is None and not item.events and not item.unreadable and unit.quota == "CONFIRMED":
+        return "unexplained", "its item's journal is missing"
     if item.bucket in ("kept", "unreadable"):
         return ("open", "") if unit.quota == "RESERVED" else ("kept", "")
     if delivered:
@@ -387,10 +388,16 @@ def _files(
 ) -> dict[str, int]:
     """Every file below reports/ has one row of the item that published it, and every row its file.
 
-    A reuse and a duplicate have a row for a file that was there before them; they published nothing.
+    A reuse and a duplicate have a row for a file that was there before them; they published nothing. A file
+    that a person took away is published again by a later run: nothing ever replaces one that is there.
     """
     found = {item.item_id for item in items if item.duplicate or item.source == "PROJECT_REUSE"}
-    first = Counter(row.final_path for row in rows if row.final_path and row.item_id not in found)
+    first = Counter(
+        (row.final_path, row.run_id) for row in rows if row.final_path and row.item_id not in found
+    )
+    claims: Counter[str] = Counter()
+    for (name, _run), count in first.items():
+        claims[name] = max(claims[name], count)
     named = {row.final_path for row in rows if row.final_path}
     announced = {str(item.final["path"]) for item in items if item.final is not None}
     counts = Counter({"with a row": 0, "announced": 0, "without a row": 0})
@@ -400,8 +407,9 @@ def _files(
         name = library.relative(path)
         if name in named:
             counts["with a row"] += 1
-            if first[name] > 1:
-                findings.append(Finding("file", name, f"{first[name]} rows say they published it"))
+            if claims[name] > 1:
+                what = f"{claims[name]} rows of one run say they published it"
+                findings.append(Finding("file", name, what))
         elif name in announced:
             counts["announced"] += 1  # between link and row, or closed before its row (C09): the item says so
         else:

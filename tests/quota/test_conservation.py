@@ -14,7 +14,9 @@ import pytest
 
 from fsm.snapshot import Closure
 from hibor.ledger import main
-from hibor.quota.conservation import Account, audit
+from hibor.package.layout import ItemFolder
+from hibor.package.manifest import row_id
+from hibor.quota.conservation import Account, Item, Unit, audit, unit_bucket
 from tests.fsm import v006
 from tests.props.cells import Cell, Made, cells, make
 from tests.props.world import World, world
@@ -194,3 +196,24 @@ def test_a_duplicate_names_a_file_that_another_item_published(place: World) -> N
     assert found.findings == ()
     assert found.items["delivered"] == found.items["duplicate"] == found.files["with a row"] == 1
     assert [row.final_path for row in place.services.manifest.rows()] == [made.final.path] * 2
+
+
+def test_a_paid_unit_whose_item_left_no_trace_is_told(tmp_path: Path) -> None:
+    """Only what recovery wrote off itself (ruling R19) may have neither folder nor journal."""
+    bare = Item(ItemFolder(tmp_path / "01-0123456789abcdef"), "20261130T040506Z-0a1b2c")
+    paid = Unit("f", "HB1", bare.item_id, "2026-11-30", bare.run_id, "CONFIRMED")
+    assert unit_bucket(attrs.evolve(paid, quota="UNCERTAIN"), None, 0) == ("written off", "")
+    assert unit_bucket(paid, None, 0) == ("unexplained", "its item's folder is missing")
+    assert unit_bucket(paid, bare, 0) == ("unexplained", "its item's journal is missing")
+
+
+@pytest.mark.parametrize("same_run", [False, True])
+def test_a_file_that_was_taken_away_is_published_again(place: World, same_run: bool) -> None:
+    """Rows of two runs may name one path; within one run that is a fault."""
+    make(place, DELIVERED, code="NONE", closure=C01)
+    manifest = place.services.manifest
+    (row,) = manifest.rows()
+    run, item = row.run_id if same_run else "20261201T040506Z-0a1b2c", "f" * 16
+    manifest.append(attrs.evolve(row, run_id=run, item_id=item, manifest_row_id=row_id(run, item)))
+    said = [one.what for one in audited(place).findings if one.kind == "file"]
+    assert said == (["2 rows of one run say they published it"] if same_run else [])
