@@ -8,9 +8,12 @@ import pytest
 
 from generated.steps import STEPS
 from tests.faults.checks import Outcome
+from tests.faults.commands import SCENES
 from tests.faults.disk import Image
-from tests.faults.plays import Point
+from tests.faults.plays import PLAYS, Point
+from tests.faults.runs import RUNS
 from tests.faults.sweep import Swept, Visit
+from tools.atlas.about import ABOUT
 from tools.atlas.page import page
 from tools.atlas.squares import ZEROS, Atlas, atlas_of
 
@@ -63,6 +66,12 @@ def test_the_page_shows_every_row_and_escapes_what_it_shows() -> None:
     assert all(f"<th>{row.step}</th>" in shown for row in atlas.rows)
     assert "&lt;b&gt; →" in shown and "<b> →" not in shown
     assert set(STEPS) >= {row.step for row in atlas.rows}
+
+
+def test_every_play_has_its_sentence() -> None:
+    names = {one.name for one in (*PLAYS, *RUNS, *SCENES)}
+    assert set(ABOUT) == names
+    assert ABOUT["want add"] in page(drawn("want.append"), {**_DOCUMENT, "counts": {}})
 
 
 _DOCUMENT: dict[str, Any] = {"mutants": {}, "spec_sha256": "0" * 64, "every": 1, "seconds": 1.0}

@@ -6,6 +6,7 @@ from typing import Any
 
 from jinja2 import Environment
 
+from tools.atlas.about import ABOUT
 from tools.atlas.squares import COLUMNS, Atlas
 
 _PAGE = """<!doctype html>
@@ -15,6 +16,8 @@ body{font:14px/1.45 system-ui,sans-serif;margin:2rem;color:#1b1f24;background:#f
 table{border-collapse:collapse;width:100%}th,td{border:1px solid #d0d7de;padding:.3rem .5rem;vertical-
 align:top;text-align:left}
 thead th{position:sticky;top:0;background:#f6f8fa}td.settled{background:#eaf6ec}td.asked{background:#fff6dd}
+.index{columns:2;list-style:none;padding:0}.key{padding:.1rem .5rem;border:1px solid #d0d7de}
+.key.settled{background:#eaf6ec;color:#1b1f24}.key.asked{background:#fff6dd;color:#1b1f24}
 td.none{color:#8c959f}small{color:#57606a}.zero{color:#1a7f37}.broken{color:#b42318}
 @media (prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}thead th{background:#161b22}
 td.settled{background:#12261a}td.asked{background:#2b2411}th,td{border-color:#30363d}}
@@ -33,12 +36,17 @@ the power fails.</p>
 {{- ' · ' if not loop.last }}{% endfor %}</p>{% endif %}
 {% for text in atlas.violations %}<p class="broken">{{ text }}</p>{% endfor %}
 {% for text in atlas.empty %}<p class="broken">empty: {{ text }}</p>{% endfor %}
-{% for play, rows in plays.items() %}<h2>{{ play }}</h2>
+<p><span class="key settled">settled without the phone</span>
+<span class="key asked">the phone is looked at</span>
+<span class="key none">{{ nothing }}</span></p>
+<ul class="index">{% for play in plays %}<li><a href="#{{ loop.index }}">{{ play }}</a>
+<small>{{ about.get(play, '') }}</small></li>{% endfor %}</ul>
+{% for play, rows in plays.items() %}<h2 id="{{ loop.index }}">{{ play }}</h2><p>{{ about.get(play, '') }}</p>
 <table><thead><tr><th>step</th>{% for column in columns %}<th>{{ column }}</th>{% endfor %}</tr></thead>
 {% for row in rows %}<tr><th>{{ row.step }}</th>{% for column in columns %}{% set square = row.squares[column]
 %}
 <td class="{{ 'none' if not square.visits else 'asked' if 'ask_phone' in square.told() else 'settled' }}">
-{{ square.told() if square.visits else 'cannot be' }}
+{{ square.told() if square.visits else nothing }}
 {% if square.visits %}<br><small>{{ square.images|length }} images, {{ square.visits }} cases</small>{% endif
 %}</td>
 {% endfor %}</tr>{% endfor %}</table>{% endfor %}
@@ -54,4 +62,7 @@ def page(atlas: Atlas, document: dict[str, Any]) -> str:
     for row in atlas.rows:
         plays.setdefault(row.play, []).append(row)
     template = Environment(autoescape=True).from_string(_PAGE)
-    return template.render(atlas=atlas, document=document, plays=plays, columns=COLUMNS)
+    nothing = "cannot be" if document["every"] == 1 else "cannot be, or was not drawn"
+    return template.render(
+        atlas=atlas, document=document, plays=plays, columns=COLUMNS, about=ABOUT, nothing=nothing
+    )
