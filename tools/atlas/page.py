@@ -6,6 +6,8 @@ from typing import Any
 
 from jinja2 import Environment
 
+from tests.faults.cuts import CUT
+from tests.faults.plays import PLAYS
 from tools.atlas.about import ABOUT
 from tools.atlas.squares import COLUMNS, Atlas
 
@@ -38,7 +40,7 @@ the power fails.</p>
 {% for text in atlas.empty %}<p class="broken">empty: {{ text }}</p>{% endfor %}
 <p><span class="key settled">settled without the phone</span>
 <span class="key asked">the phone is looked at</span>
-<span class="key none">{{ nothing }}</span></p>
+<span class="key none">cannot be, or was not drawn</span></p>
 <ul class="index">{% for play in plays %}<li><a href="#{{ loop.index }}">{{ play }}</a>
 <small>{{ about.get(play, '') }}</small></li>{% endfor %}</ul>
 {% for play, rows in plays.items() %}<h2 id="{{ loop.index }}">{{ play }}</h2><p>{{ about.get(play, '') }}</p>
@@ -46,7 +48,7 @@ the power fails.</p>
 {% for row in rows %}<tr><th>{{ row.step }}</th>{% for column in columns %}{% set square = row.squares[column]
 %}
 <td class="{{ 'none' if not square.visits else 'asked' if 'ask_phone' in square.told() else 'settled' }}">
-{{ square.told() if square.visits else nothing }}
+{{ square.told() if square.visits else blank(play, column) }}
 {% if square.visits %}<br><small>{{ square.images|length }} images, {{ square.visits }} cases</small>{% endif
 %}</td>
 {% endfor %}</tr>{% endfor %}</table>{% endfor %}
@@ -62,7 +64,13 @@ def page(atlas: Atlas, document: dict[str, Any]) -> str:
     for row in atlas.rows:
         plays.setdefault(row.play, []).append(row)
     template = Environment(autoescape=True).from_string(_PAGE)
-    nothing = "cannot be" if document["every"] == 1 else "cannot be, or was not drawn"
+    items = {play.name for play in PLAYS}
+
+    def blank(play: str, column: str) -> str:
+        """Why a square has no visit: of commands and whole runs a cut after a kill is not drawn."""
+        drawn = column != CUT or (play in items and document["every"] == 1)
+        return "cannot be" if drawn else "not drawn"
+
     return template.render(
-        atlas=atlas, document=document, plays=plays, columns=COLUMNS, about=ABOUT, nothing=nothing
+        atlas=atlas, document=document, plays=plays, columns=COLUMNS, about=ABOUT, blank=blank
     )
